@@ -28,8 +28,8 @@ var (
 // maxSegments limits the segments of a core file. There is at most one for each mapping.
 const maxSegments = mapped.MaxMappings
 
-// segment is a range of memory in a core file, of size bytes from the address addr on. The file holds only its first
-// bytes, and the field kept is the number of them. They begin at offset in the file.
+// segment is a range of memory in a core file, of size bytes from the address addr on. The file holds only the first
+// kept bytes of this memory, at the position offset of the file. If kept is 0, the core leaves the memory out.
 type segment struct {
 	addr       Address
 	size, kept uint64
@@ -59,7 +59,8 @@ type Core struct {
 
 	mu    sync.Mutex
 	files map[string]*mappedFile
-	// gate limits how long calls on these files can block ddtop.
+	// gate limits how long a system call on a mapped file can block ddtop, because a file may be on a network that
+	// hangs.
 	gate safefile.Gate
 }
 
@@ -235,7 +236,8 @@ func (c *Core) Read(addr Address, buf []byte) error {
 	return nil
 }
 
-// ReadBatch fills the ranges one by one. It returns the number of calls that a live process would need.
+// ReadBatch fills the ranges one by one. calls is the number of system calls that the same reads of a live process
+// would take. Core returns it because Memory requires it.
 func (c *Core) ReadBatch(ranges []Range) (calls int, err error) {
 	for i := range ranges {
 		ranges[i].Failed = c.read(ranges[i].Addr, ranges[i].Buf) != nil
@@ -255,7 +257,8 @@ func (c *Core) read(addr Address, buf []byte) error {
 				return fmt.Errorf("%s: %w", c.path, err)
 			}
 		} else {
-			// For memory that it leaves out, the kernel writes an empty segment. gcore writes no segment.
+			// The core lacks this memory, so read it from the mapped file. The kernel writes an empty segment for such
+			// memory, and gcore writes no segment.
 			n = int(min(uint64(n), uint64(next-addr)))
 			if err := c.readMapped(addr, buf[:n]); err != nil {
 				return err

@@ -24,7 +24,8 @@ type mappedFile struct {
 	err      error
 }
 
-// give sets the files to use instead of mapped files: see CoreFiles.Files.
+// give sets the files of CoreFiles.Files. Each is used instead of the mapped file with the same name. A file with
+// another name is used instead of the program.
 func (c *Core) give(files []string) error {
 	c.given = make(map[string]string)
 	for _, f := range files {
@@ -46,7 +47,7 @@ func (c *Core) give(files []string) error {
 }
 
 // Maps lists the memory of the process: mapped files, as the process knew them, and other memory that the core
-// describes. Device and inode are made up, to tell files apart.
+// describes. A core has no device and inode numbers. So they are made up, different for each file.
 func (c *Core) Maps() ([]Mapping, error) { return c.mappings, nil }
 
 // allMappings joins the list of mapped files with the segments.
@@ -184,8 +185,8 @@ func (c *Core) findFile(path string) (*safefile.File, error) {
 
 // check compares the start of a file with the memory in the core, so that a replaced file is noticed. The kernel
 // writes the first page of each mapped ELF file for this purpose. The page holds the build id (core(5),
-// coredump_filter bit 4). Many of gcore's cores do not hold that page. Then check only refuses a file that was changed
-// after the core was written, and compared is false.
+// coredump_filter bit 4). Many of gcore's cores do not hold that page. In this case compared is false, and check
+// refuses only a file that was changed after the core was written.
 func (c *Core) check(path string, f *safefile.File) (compared bool, err error) {
 	for _, m := range c.notes.mappings {
 		if m.Path != path || m.Offset != 0 {
@@ -219,8 +220,9 @@ func (c *Core) check(path string, f *safefile.File) (compared bool, err error) {
 	return false, nil
 }
 
-// Module opens the ELF file that the process had mapped at path, one of the paths of mappings (the result of Maps). The
-// core must hold a part of the file to compare: code and unwind tables of another file would give wrong functions.
+// Module opens the ELF file that the process had mapped at path, one of the paths of mappings (the result of Maps). It
+// returns an error unless the core holds a part of the file to compare, because another file's code would give wrong
+// functions.
 func (c *Core) Module(path string, mappings []Mapping) (*Module, error) {
 	own := slices.DeleteFunc(slices.Clone(mappings), func(m Mapping) bool { return !m.IsFile() || m.Path != path })
 	if len(own) == 0 {
@@ -259,8 +261,8 @@ func (c *Core) moduleOf(of mapped.Image) (*Module, error) {
 	return m, err
 }
 
-// Ruby finds the file with the Ruby VM, as FindRuby does in a process. The error is ErrNotRuby if there is none. It is
-// errFileUnusable if the core lacks the memory, and the mapped files cannot be used instead.
+// Ruby finds the file with the Ruby VM, as FindRuby does in a process. The error is ErrNotRuby if there is none. The
+// error is errFileUnusable if the core lacks the memory of a mapped file, and the file itself cannot be used.
 func (c *Core) Ruby() (*Module, error) {
 	images := mapped.MappedImages(c.mappings)
 	if len(images) == 0 {

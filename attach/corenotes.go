@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/internal/sorting"
 )
 
-// maxCoreNotes limits how many bytes of notes are read. A thread has about 360 bytes of them. The list of mapped files
-// comes on top.
+// maxCoreNotes limits how many bytes of a core file's notes are read. Each thread has about 360 bytes of notes. The
+// list of mapped files comes on top.
 const maxCoreNotes = 32 << 20
 
 // A note has a header of three words (12 bytes), then its owner's name and its content, each padded to four bytes.

@@ -95,7 +95,8 @@ func (p *facts) Title() string {
 	return titleOf(args, p.stat.Comm)
 }
 
-// Part returns the role of the process in a service, and what it does now, both by its own title. See Candidate.
+// Part returns two parts of the title that the process gives itself. part is its role in a service ("w0" for a
+// worker), and now is what it does ("[3 of 5 busy]"). See Candidate.
 func (p *facts) Part() (part, now string, err error) {
 	args, err := p.CommandLine()
 	if err != nil {

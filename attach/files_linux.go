@@ -17,8 +17,9 @@ import (
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
-// Module opens the ELF file that is mapped at path, one of the paths of mappings (the result of Maps). If the file
-// cannot be opened, Module reads it from the process's memory. Then only the exported symbols are known.
+// Module opens the ELF file that is mapped at path. mappings are the process's mappings (the result of Maps), and path
+// is one of their paths. If the file cannot be opened, Module reads it from the process's memory. Then only the
+// exported symbols are known.
 func (p *Process) Module(path string, mappings []Mapping) (*Module, error) {
 	var own []Mapping
 	for _, m := range mappings {
@@ -56,8 +57,8 @@ func (p *Process) moduleOf(of mapped.Image) (*Module, error) {
 	return m, nil
 }
 
-// setRoots tells a module where its separate debug file may be: below the process's root, or below ddtop's. Both are
-// read with the process's rights, because the process chooses the name of the file.
+// setRoots sets the two folders below which a module's separate debug file may be: the process's root and ddtop's
+// root. Files below either root are opened with the process's rights, because the process chooses the file's name.
 func (p *Process) setRoots(m *Module) {
 	m.Roots = []mapped.DebugRoot{{Name: p.LivingPath("root"), Open: p.openRoot}, {Name: "/", Open: p.openOurRoot}}
 	if root, err := p.readlink("root"); err == nil && root != "/" {
@@ -85,8 +86,8 @@ func (p *Process) openOurRoot() (*safefile.Root, error) {
 	return safefile.OpenRoot("/", rights, &p.gate)
 }
 
-// rights returns what the process may do with files now. This can change: servers start as root and become another
-// user.
+// rights returns which files the process may open at present. The rights can change, because servers start as root and
+// then become another user.
 func (p *Process) rights() (*safefile.Rights, error) {
 	text, err := p.readProc("status")
 	if err != nil {
@@ -106,8 +107,8 @@ func (p *Process) rights() (*safefile.Rights, error) {
 }
 
 // ReadFile reads a file at a path as the process sees it: below its root and with its rights. It reads at most limit
-// bytes. The errors are package safefile's, ErrGone, ErrReplaced and the kernel's. It can take several times the
-// patience of package safefile.
+// bytes. The errors are package safefile's, ErrGone, ErrReplaced and the kernel's. Package safefile waits 5 s for each
+// step if the file system does not answer, so ReadFile can take several times as long.
 func (p *Process) ReadFile(path string, limit int64) (content []byte, modified time.Time, err error) {
 	before, err := p.rights()
 	if err != nil {
@@ -123,8 +124,8 @@ func (p *Process) ReadFile(path string, limit int64) (content []byte, modified t
 		return nil, modified, err
 	}
 	defer f.Close()
-	// The process can have gained rights by an exec in the meantime, for example of su. The program that chose the
-	// path may not have been allowed to read the file.
+	// In the meantime the process can have gained rights, because it executed su, for example. Then the earlier
+	// program chose the path, and that program may not have been allowed to read the file.
 	if err := p.Check(); err != nil {
 		return nil, modified, err
 	}

@@ -71,7 +71,8 @@ func (p *facts) notRuby(exe string, paths []string, program *Module, refused err
 	return fail(ErrNotRuby, what, help)
 }
 
-// programTitle returns the whole command line, which shows what a Java VM runs. It is never displayed.
+// programTitle returns the whole command line. notRuby uses it to name a foreign program, such as the one that a Java
+// VM runs. The command line itself is never displayed.
 func (p *facts) programTitle() string {
 	args, err := p.CommandLine()
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// titleEvery is the interval at which Find reads a title again if its process did not match or did not answer.
-	// Programs set their title as they start. So Find reads the title of a young process more often: the wait is the
-	// process's age divided by titleGrowth.
+	// titleEvery is the longest interval at which Find reads the title of a known process again. It does so if the
+	// title did not match or could not be read. Programs set their title as they start, so Find reads a young process
+	// more often. Its interval is then its age divided by titleGrowth.
 	titleEvery  = 30 * time.Second
 	titleGrowth = 4
 	// maxFinding limits the time of one Find. The next Find continues with the other processes.
@@ -32,7 +32,7 @@ type Finder struct {
 	match func(title string) bool
 	seen  map[int]sighting
 	round int
-	// left is set if the last Find ran out of time.
+	// left is true if the last Find ran out of time before it had read all processes.
 	left bool
 	now  func() time.Time
 	// list returns the names in /proc. read returns a process's title and age.
@@ -130,7 +130,7 @@ func processNames() ([]string, error) {
 	return names, err
 }
 
-// PartOf returns the title of a process and its part in a service: see Candidate.
+// PartOf returns the title of a process, and its role in a service, such as "w0" for a worker (see Candidate.Part).
 func PartOf(pid int) (title, part string, err error) {
 	p, err := openProcess(pid)
 	if err != nil {

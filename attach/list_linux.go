@@ -212,9 +212,9 @@ type versionOf struct {
 	runs    Address
 }
 
-// of returns the Ruby release of a process. It caches the release of each file, with the place of a word that shows
-// whether the VM in the file runs. If several workers share a file, one of them reads it. The others wait for the
-// result, but at most half of patience.
+// of returns the Ruby release of a process. It caches the release of each file. It also caches where the word is that
+// shows whether the file's VM runs. If several workers share a file, only the first goroutine reads it. The others
+// wait for its result, but at most half of the time patience. Then they read the file themselves.
 func (v *versions) of(p *Process, maps []byte) (string, error) {
 	mappings, err := mapped.ParseMaps(maps)
 	if err != nil {

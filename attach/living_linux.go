@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxEndedTasks limits how many ended tasks are skipped in the search for a living one. There are usually few: after
-// their end, only the first thread is still listed, and threads whose tracer has not collected them.
+// maxEndedTasks limits how many ended tasks are skipped in the search for a living one. There are usually few, because
+// threads leave the list when they end. Only the first thread stays, and threads that a tracer must still collect.
 const maxEndedTasks = 256
 
 // OpenLiving opens the folder in /proc of a thread of the process that has not ended. The parameter dir is the folder
@@ -166,7 +166,8 @@ func (p *procFolder) LivingPath(elem ...string) string {
 // process, or about a task that their path names.
 var ofFirst = []string{"stat", "status", "task", "comm"}
 
-// folderOf returns the folder in which to open a file: the first thread's, or the result of folder.
+// folderOf returns the folder in which to open a file: the first thread's for the files in ofFirst, and the result of
+// folder for all others.
 func (p *procFolder) folderOf(name string) (dir *os.File, done func()) {
 	first, _, _ := strings.Cut(name, "/")
 	if slices.Contains(ofFirst, first) {
@@ -193,7 +194,8 @@ func isExhausted(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
 }
 
-// exhausted explains an error for which isExhausted is true. doing says what ddtop did when it failed.
+// exhausted explains an error for which isExhausted is true. doing names the step that failed, such as "reading its
+// command line".
 func exhausted(pid int, doing string, err error) error {
 	help := "Raise ddtop's limit of open files: `ulimit -n 4096`."
 	switch {

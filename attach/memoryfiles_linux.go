@@ -23,8 +23,8 @@ const (
 	maxMemoryFiles = 16
 )
 
-// forkTime decides whether a file counts as the parent's. It does if it was written at least forkTime before the
-// process started. The kernel keeps both times in ticks of 10 ms at most.
+// forkTime is the least time between the writing of a file and the start of the process for the file to count as the
+// parent's. A shorter time proves nothing, because the kernel keeps both times in ticks of up to 10 ms.
 const forkTime = 50 * time.Millisecond
 
 // MemoryFile is a memfd that a process has open (memfd_create(2)).
@@ -38,9 +38,10 @@ type MemoryFile struct {
 	Inherited bool
 }
 
-// MemoryFiles reads the memfds of the process whose names begin with prefix, in the order of their descriptors, and at
-// most limit bytes of each. It leaves out unreadable memfds, and files of another kind that look like memfds. An error
-// means that the descriptors cannot be listed: ErrGone, ErrPermission or the kernel's.
+// MemoryFiles reads the memfds of the process whose names begin with prefix. Datadog's tracers publish their settings
+// in such a file. The result is in the order of the descriptors, with at most limit bytes of each file. Unreadable
+// memfds, and other files that only look like memfds, are left out. An error means that the descriptors cannot be
+// listed: ErrGone, ErrPermission or the kernel's.
 func (p *Process) MemoryFiles(prefix string, limit int64) ([]MemoryFile, error) {
 	dir, done := p.folder()
 	defer done()

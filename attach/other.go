@@ -37,7 +37,7 @@ type Finder struct {
 // NewFinder returns a Finder that finds nothing.
 func NewFinder(func(title string) bool) *Finder { return new(Finder) }
 
-// Whole returns true on this system.
+// Whole returns true, because on this system Find never stops early.
 func (*Finder) Whole() bool { return true }
 
 // Find fails with ErrLinuxOnly.
@@ -121,7 +121,7 @@ func (p *Process) Check() error { return linuxOnly(p.pid) }
 // Alive returns false on this system.
 func (p *Process) Alive() bool { return false }
 
-// Exited returns a channel that is never closed.
+// Exited returns nil. A receive from a nil channel waits forever.
 func (p *Process) Exited() <-chan struct{} { return nil }
 
 // Close does nothing.
@@ -184,7 +184,8 @@ func (s *Still) Release() {}
 // OwnRights returns no rights on this system.
 func OwnRights() Rights { return Rights{EUID: os.Geteuid(), Yama: -1} }
 
-// OnOwnThread calls work in a goroutine. On this system work changes no thread.
+// OnOwnThread calls work in a goroutine. It needs no OS thread of its own here, because on this system work changes
+// no property of its thread.
 func OnOwnThread(work func()) { go work() }
 
 func ownTID() int32 { return 0 }

@@ -21,7 +21,7 @@ import (
 type Pauser struct {
 	p     *Process
 	limit time.Duration
-	// onThread is called on each OS thread that traces.
+	// onThread is called at the start of each OS thread that traces. The caller can raise the thread's priority there.
 	onThread func()
 	// dir is /proc/PID/task, kept open.
 	dir *os.File
@@ -51,7 +51,7 @@ func (p *Process) NewPauser(limit time.Duration, onThread func()) (*Pauser, erro
 	return z, nil
 }
 
-// Limit sets the limit of the pauses to come.
+// Limit sets how long each later pause may last at most.
 func (z *Pauser) Limit(limit time.Duration) { z.limit = limit }
 
 // try tries a pause. It looks for a thread with another tracer before it stops anything. If the trial ran out of time
@@ -152,7 +152,8 @@ func (t *tracer) reap() {
 		if t.ownChild && int(tid) == t.z.p.pid {
 			continue // the code that started the process collects its end
 		}
-		// waitid also reports stops, once each (wait_task_stopped, kernel/exit.c). WNOWAIT leaves them to the tracer.
+		// waitid also reports stops, but each stop only once (wait_task_stopped, kernel/exit.c). With WNOWAIT, the
+		// tracer can still get the report.
 		switch code, _, err := waitID(tid, unix.WEXITED|unix.WNOWAIT); {
 		case err != nil: // the tracer has collected it already
 		case code == cldExited || code == cldKilled || code == cldDumped:

@@ -50,7 +50,8 @@ type permissionFacts struct {
 	opensFiles bool
 	// filtered is true if a seccomp filter applies to ddtop.
 	filtered bool
-	// granted are the capabilities that ddtop's file grants, or that we have without being root.
+	// granted are the capabilities that ddtop's file already grants, or that ddtop has without being root. The advice
+	// to run setcap repeats them, because setcap replaces all earlier ones.
 	granted uint64
 	// otherUserNamespace is true if the target is in another user namespace than ddtop. It is false if ddtop may not
 	// read the target, because then it cannot find out. inner is true if ddtop's own user namespace is not the
@@ -131,12 +132,12 @@ func (f permissionFacts) explain() (cause, help string) {
 	return "the kernel doesn't say why: it may be a security module (AppArmor, SELinux, Landlock)", sudo
 }
 
-// setcap returns the command that gives ddtop's file CAP_SYS_PTRACE and the capabilities in more.
+// setcap returns the command that gives ddtop's file the capability CAP_SYS_PTRACE, and those in more.
 func (f permissionFacts) setcap(more ...int) string {
 	return Setcap("$(command -v ddtop)", f.granted, append(more, capSysPtrace)...)
 }
 
-// asAdministrator returns advice that always works: to run ddtop as root, or with CAP_SYS_PTRACE.
+// asAdministrator returns the advice to run ddtop as root, or with CAP_SYS_PTRACE. This always works.
 func (f permissionFacts) asAdministrator() string {
 	if f.container {
 		return "Start the container with `docker run --cap-add=SYS_PTRACE` (Kubernetes: securityContext.capabilities.add: [\"SYS_PTRACE\"]), or run ddtop on the host."

@@ -27,8 +27,8 @@ const (
 	maxThreads  = 1 << 20
 )
 
-// Process is a live process that may be read. It is a Memory. Any goroutine may call its methods. Only one reads
-// memory at a time.
+// Process is a live process that may be read. It is a Memory. Any goroutine may call its methods. Only one goroutine
+// reads memory at a time.
 //
 // It holds a descriptor of /proc/PID and, if the kernel has them (5.3), a pidfd. So its results are never about
 // another process that got the same PID.
@@ -157,8 +157,8 @@ func (p *procFolder) describe() error {
 	return nil
 }
 
-// tryReading does the part of Open that needs permission to read the memory: it reads a few bytes, and keeps what
-// later calls compare with.
+// tryReading does the part of Open that needs permission to read the memory. It reads a few bytes of memory. It also
+// notes which program runs, so that later calls can notice an exec.
 func (p *Process) tryReading() error {
 	exe, err := p.readlink("exe")
 	if err != nil {
@@ -172,9 +172,9 @@ func (p *Process) tryReading() error {
 	if p.randomAt, err = Ask(p.pid, vector, p.findRandom); err != nil {
 		return p.refused(vector, err)
 	}
-	// This call shows whether the process's memory is locked. A thread that waits in it can be killed. But
-	// process_vm_readv(2) ignores signals while it waits (mm/process_vm_access.c, process_vm_rw_single_vec): ddtop
-	// could not even exit.
+	// CommandLine shows whether the process's memory is locked. A thread that waits in CommandLine can be killed. A
+	// thread that waits in process_vm_readv(2) ignores signals, so ddtop could not even exit (mm/process_vm_access.c,
+	// process_vm_rw_single_vec).
 	if _, err := p.CommandLine(); errors.Is(err, ErrNoAnswer) {
 		return err
 	}

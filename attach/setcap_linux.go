@@ -14,7 +14,7 @@ import (
 const exactNeeds = 1<<unix.CAP_SYS_PTRACE | 1<<unix.CAP_PERFMON | 1<<unix.CAP_BPF
 
 // Setcap returns the command that grants a program file capabilities. setcap(8) replaces the file's whole set. So the
-// command also names the capabilities that the file already has (granted), and those that exact mode needs.
+// command names those in wanted, those that the file already has (granted), and those that exact mode needs.
 func Setcap(program string, granted uint64, wanted ...int) string {
 	granted |= exactNeeds
 	for _, n := range wanted {
@@ -30,8 +30,8 @@ func Setcap(program string, granted uint64, wanted ...int) string {
 	return "sudo setcap " + strings.Join(names, ",") + "+ep " + program
 }
 
-// GrantedCapabilities returns the capabilities that ddtop's file grants, if it can be read, and the capabilities that
-// ddtop has without being root.
+// GrantedCapabilities returns the capabilities that ddtop's program file grants, and those that ddtop has without
+// being root. It leaves out the file's if they cannot be read.
 func GrantedCapabilities() uint64 {
 	granted := uint64(0)
 	var buf [64]byte

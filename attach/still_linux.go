@@ -27,9 +27,10 @@ const (
 // errStillLate means that Still.Copy has reached its time limit.
 var errStillLate = errors.New("the copy took longer than the process may stand still")
 
-// Still is a Memory that shows a process at one instant. Copy takes all private memory that is writable. Reads of this
-// memory use the copy. All other memory is read from the process, because it is not writable, or because other
-// processes write to it, too. Before Copy all reads go to the process. One goroutine uses a Still at a time.
+// Still is a Memory that shows a process at one instant. Copy copies all private writable memory, and later reads of
+// this memory use the copy. All other memory is always read from the process: it is read-only, or shared with other
+// processes, which can write to it at any time. Before Copy all reads go to the process. One goroutine uses a Still at
+// a time.
 type Still struct {
 	p    *Process
 	page uint64
@@ -55,7 +56,7 @@ func (s *Still) Measure() (bytes uint64, took time.Duration, err error) {
 	return bytes, time.Since(began), err
 }
 
-// Reserve makes room for a copy of n bytes, with all pages present, so that Copy takes no page fault. Release gives the
+// Reserve makes room for a copy of n bytes. All its pages are present, so Copy takes no page fault. Release gives the
 // room back.
 func (s *Still) Reserve(n uint64) error {
 	s.Release()
@@ -75,8 +76,8 @@ func (s *Still) Release() {
 	s.buf, s.taken, s.areas, s.runs = nil, false, nil, nil
 }
 
-// Copy copies the memory of the process, which the caller has stopped. It gives up after the limit, or if the memory
-// does not fit into the reserved room (ErrStillGrown). bytes is the size of the copy.
+// Copy copies the memory of the process, which the caller has stopped. It returns errStillLate if it takes longer than
+// limit, and ErrStillGrown if the memory does not fit into the room of Reserve. bytes is the size of the copy.
 func (s *Still) Copy(limit time.Duration) (bytes uint64, err error) {
 	began := time.Now()
 	if bytes, err = s.find(); err != nil {
@@ -102,8 +103,8 @@ func (s *Still) Copy(limit time.Duration) (bytes uint64, err error) {
 	return bytes, nil
 }
 
-// find sets areas and runs to the memory that is resident now. It copies nothing: each run's Buf has the right length,
-// but refers to the shared array lengths until Copy gives it room.
+// find sets areas and runs to the memory that Copy would copy now. The Buf of each run has the right length but no
+// room of its own: it refers to the array lengths until Copy replaces it.
 func (s *Still) find() (bytes uint64, err error) {
 	maps, err := s.p.Maps()
 	if err != nil {
@@ -134,13 +135,13 @@ func (s *Still) find() (bytes uint64, err error) {
 	return bytes, nil
 }
 
-// lengths is the array that the Bufs of all runs share until Copy gives them room. Only the lengths of these Bufs
-// count: the array is never written.
+// lengths is the array to which the Bufs of all runs refer before Copy. It only gives them a length, and is never
+// written.
 var lengths = make([]byte, stillRange)
 
-// residentIn appends to s.runs the pages of a mapping that are resident or swapped out, and returns their bytes
-// (Documentation/admin-guide/mm/pagemap.rst: bits 63 and 62). All other pages need no copy, because they hold zeros or
-// equal the mapped file.
+// residentIn appends to s.runs the pages of a mapping that are resident or swapped out, and returns their size in
+// bytes (Documentation/admin-guide/mm/pagemap.rst: bits 63 and 62). All other pages need no copy, because they hold
+// zeros or equal the mapped file.
 func (s *Still) residentIn(pagemap *os.File, m Mapping) (bytes uint64, err error) {
 	for at := uint64(m.Start); at < uint64(m.End); {
 		words := s.words[:8*min(stillWords, (uint64(m.End)-at)/s.page)]
@@ -178,7 +179,8 @@ func (s *Still) Read(addr Address, buf []byte) error {
 	return nil
 }
 
-// piece fills the first bytes of buf, from one source, and returns their number.
+// piece fills the beginning of buf and returns the number of bytes. All these bytes come from one place: the copy, the
+// process, or a page that was never written.
 func (s *Still) piece(addr Address, buf []byte) (n int, err error) {
 	i, _ := slices.BinarySearchFunc(s.runs, addr, func(r Range, at Address) int { return cmp.Compare(r.Addr+Address(len(r.Buf)), at+1) })
 	n = len(buf)

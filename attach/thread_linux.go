@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OnOwnThread calls work on an OS thread of its own, and returns at once. The thread ends when work returns. The
-// thread's priority and its tracing end with it.
+// OnOwnThread calls work on an OS thread of its own, and returns at once. The thread ends when work returns. So a
+// priority that work sets, or a process that it traces, does not affect other goroutines.
 func OnOwnThread(work func()) {
 	go func() {
 		runtime.LockOSThread() // stays locked, so the thread ends. Go never ends the process's first thread.
@@ -29,12 +29,13 @@ func OnOwnThread(work func()) {
 	}()
 }
 
-// ownTID returns the number of the OS thread that calls it, which a goroutine keeps only if it is locked to the thread.
+// ownTID returns the ID of the OS thread that runs the caller. A goroutine can move to another thread at any time
+// unless it has called runtime.LockOSThread.
 func ownTID() int32 { return int32(unix.Gettid()) }
 
-// lacksCPU reports whether a thread of ddtop is not blocked in a system call. Then it computes, or waits for a CPU,
-// for Go's scheduler or for another goroutine. tid is 0 if the thread has not started (proc_pid_stat(5),
-// proc_pid_syscall(5)).
+// lacksCPU reports whether a thread of ddtop computes or waits for a CPU, for Go's scheduler or for another goroutine.
+// It returns false if the thread is blocked in a system call (proc_pid_stat(5), proc_pid_syscall(5)). If tid is 0, the
+// thread has not started yet, and the result is true.
 func lacksCPU(tid int32) bool {
 	if tid == 0 {
 		return true

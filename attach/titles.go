@@ -104,7 +104,7 @@ func scriptOf(args []string) string {
 	return ""
 }
 
-// MasterPart is the part of a process that has workers below it.
+// MasterPart is the Part (role in a service) of a process whose children are the service's workers.
 const MasterPart = "master"
 
 // Titles in which programs name their role in a service. Puma: "puma: cluster worker 0: 4242 [shop]". Unicorn:
@@ -117,8 +117,8 @@ var (
 )
 
 // partOf returns the role of a process in a service, as its own title names it: "w0" is the worker with the number 0.
-// now is the part of the title that changes: "[3 of 5 busy]", with " quiet" if the process takes no more jobs. Both
-// are "" if the program has left its arguments unchanged.
+// The result now is the part of the title that changes, such as "[3 of 5 busy]". It ends with " quiet" if the process
+// takes no more jobs. Both results are "" if the program has not set a title.
 func partOf(args []string) (part, now string) {
 	if len(args) != 1 || !strings.Contains(args[0], " ") {
 		return "", ""
@@ -148,8 +148,8 @@ func WorkerNumber(part string) (n int, ok bool) {
 	return n, ok && err == nil
 }
 
-// findMasters looks in a list for processes whose children are workers and have the same name. It sets their Part to
-// MasterPart.
+// findMasters sets Part to MasterPart for each process in a list that has a child with two properties. The child is a
+// worker, and both have the same Title.
 func findMasters(list []Candidate) {
 	at := make(map[int]*Candidate, len(list))
 	for i := range list {

@@ -20,23 +20,26 @@ var (
 	errLate = errors.New("not all threads were seized in time")
 )
 
-// tracer is the goroutine that traces, on an OS thread of its own that ends with it.
+// tracer is the goroutine that stops the target's threads with ptrace(2). It has its own OS thread, which ends when
+// the goroutine ends.
 type tracer struct {
 	z   *Pauser
 	tid int
-	// ownChild is true if the target is a child of ddtop. Its main thread's end is left to the code that started it.
+	// ownChild is true if the target is a child of ddtop. Then the tracer must not collect the end of the target's
+	// main thread, because the code that started the target waits for it.
 	ownChild bool
 
 	order, done chan struct{}
 	stopped     chan error
 	released    chan Pause
 	timer       *time.Timer
-	// patience is the timer of the goroutine that waits for the answer.
+	// patience wakes the goroutine that waits for the tracer's answer, so that this goroutine can call reap.
 	patience *time.Timer
 	// stopping is true while the tracer stops threads (stopAll).
 	stopping atomic.Bool
 	seizedMu sync.Mutex // guards the following fields
-	// seized are the tids of the traced threads in list. If such a thread ends, reap may have to collect it.
+	// seized are the tids of the threads in list that are traced. If such a thread ends, ddtop must collect it
+	// (waitid), as a parent collects a child. The tracer or reap does this.
 	seized []int32
 
 	// list are the threads of the current pause. seen has the tids that the tracer has tried to seize.
@@ -44,10 +47,11 @@ type tracer struct {
 	seen    map[int32]struct{}
 	entries []byte
 	result  Pause
-	// startNS is the time of the first order to stop. endNS is the time limit. Both are CLOCK_MONOTONIC in ns.
+	// startNS is when the first thread was ordered to stop. endNS is when the pause must end. Both are CLOCK_MONOTONIC
+	// in ns.
 	startNS, endNS int64
-	// unclean is true if some thread of the target can be released only by the end of this tracer thread. It is
-	// written before a send to released.
+	// unclean is true if the tracer could not release some thread. Then only the end of the tracer's OS thread
+	// releases it. The tracer sets unclean before it sends to released, so the receiver may read it.
 	unclean bool
 }
 
@@ -79,8 +83,9 @@ func (t *tracer) run() {
 			t.stopped <- nil
 		}
 		if t.unclean {
-			// Only the end of this thread releases the rest, so it must not wait for the reading. A thread that has
-			// not stopped yet stops when it returns from the kernel, perhaps while it holds the GVL.
+			// Only the end of this OS thread releases the remaining threads. So end at once, even if the caller still
+			// reads. A thread that has not stopped yet stops when it returns from the kernel, perhaps while it holds
+			// the GVL.
 			return
 		}
 		if !within {
@@ -89,7 +94,7 @@ func (t *tracer) run() {
 	}
 }
 
-// traceState is the progress of a thread into the stop and out of it.
+// traceState is how far the tracer has got with stopping a thread.
 type traceState uint8
 
 const (
@@ -106,16 +111,16 @@ type tracee struct {
 }
 
 const (
-	// maxPauseRounds limits how often the list of threads is read to find new threads. After each round fewer running
-	// threads are left that can start one.
+	// maxPauseRounds limits how often a pause reads the list of threads to find new ones. Each round stops the threads
+	// that it finds, so fewer threads remain that can start another one.
 	maxPauseRounds = 64
 	// pollNS is the interval at which the tracer checks whether threads have stopped, in ns. It polls because the
 	// kernel's wait has no time limit.
 	pollNS = 20_000
 )
 
-// stopAll stops all threads, also the ones that start meanwhile. all is false if the limit was reached before all had
-// stopped.
+// stopAll stops all threads of the target, also threads that start in the meantime. all is false if endNS or
+// maxPauseRounds was reached before all threads had stopped.
 func (t *tracer) stopAll() (all bool, err error) {
 	t.list, t.result = t.list[:0], Pause{}
 	t.seizedMu.Lock()
@@ -190,7 +195,8 @@ func (t *tracer) seizeNew() error {
 // Offsets within a linux_dirent64 (getdents64(2)).
 const direntSize, direntName = 16, 19
 
-// leadingNumber returns the number that is the name of a directory entry, which ends with a zero.
+// leadingNumber parses the name of a directory entry as a number. A zero byte ends the name. ok is false for any other
+// name.
 func leadingNumber(b []byte) (n int32, ok bool) {
 	for _, c := range b {
 		if c == 0 {
@@ -326,7 +332,7 @@ func (t *tracer) await(first int) bool {
 // look asks whether a thread has stopped or ended, and records the answer. It returns false if neither has happened.
 func (t *tracer) look(x *tracee) bool {
 	// The kernel reports the end of a traced thread first to the tracer, and to the parent once the tracer has asked.
-	// The end of ddtop's own child is left to the code that started it.
+	// The end of ddtop's own child is collected by the code that started the child, so do not wait for it here.
 	options := unix.WSTOPPED | unix.WEXITED
 	if t.ownChild && int(x.tid) == t.z.p.pid {
 		options = unix.WSTOPPED

@@ -13,7 +13,7 @@ import (
 const (
 	// maxAllocText limits how many classes are named.
 	maxAllocText = 8
-	// minAllocInstants is the least number of readings of new objects from which on shares are printed. Shares from
+	// minAllocInstants is the number of readings of new objects that are needed before shares are printed. Shares from
 	// fewer readings are unreliable.
 	minAllocInstants = 20
 )

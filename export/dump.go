@@ -24,8 +24,8 @@ type Dump struct {
 	fullNames map[sampler.ThreadID]string
 
 	texts []string // the states in words, parallel to Threads
-	// sinceNS is when each state began, if this was seen. lasted is how long it has lasted, in words. leastNS is the
-	// least time that it has certainly lasted. All three are parallel to Threads.
+	// The next three are parallel to Threads. sinceNS is when the thread's state began, if ddtop saw that. leastNS is
+	// how long the state has lasted at least. lasted is its length in words.
 	sinceNS, leastNS []int64
 	lasted           []string
 	ownOnly          bool
@@ -36,8 +36,8 @@ type Dump struct {
 	dict        *sampler.Dictionary
 }
 
-// NewDump builds a thread dump of one sample, of stack depth. states are the states of s.Threads and parallel to them.
-// A thread without a state is "unknown". The Dump keeps nothing of s.
+// NewDump builds a thread dump of one sample that has all stacks (sampler.StackTick). states are the states of
+// s.Threads, in the same order. A thread without a state is "unknown". The Dump keeps nothing of s.
 func NewDump(p sampler.Process, dict *sampler.Dictionary, s *sampler.Sample, states []gvl.ThreadState) *Dump {
 	d := &Dump{program: ProgramName(p), fullNames: make(map[sampler.ThreadID]string), Dump: report.Dump{
 		PID: p.PID, Title: p.Title,
@@ -122,7 +122,8 @@ func NewDumpRactor(r *sampler.Ractor, s *sampler.Sample, verdict func(int) gvl.T
 		}
 		listed = listed || t.ID == r.OwnerEnd
 		switch {
-		// A read during a switch can show two holders. The later one counts.
+		// A read during a switch of the GVL can show two holders. Then the holder at the end of the read counts
+		// (OwnerEnd).
 		case v.State.Held() && (g.Owner == nil || t.ID == r.OwnerEnd):
 			g.Owner = &t.ID
 		case v.State == gvl.Waiting && v.Detail.Wait == gvl.WaitHandover && (g.Handover == nil || t.ID == r.OwnerEnd):

@@ -27,7 +27,7 @@ type Heap struct {
 	program string
 	// askRows are the rows of code that asked the kernel for memory.
 	askRows []code.Ask
-	// asked is a sentence about askRows.
+	// asked is a sentence about the code that asked for most of this memory (AskedText).
 	asked string
 }
 
@@ -229,8 +229,8 @@ func (h *Heap) SlotLines() []string {
 	return linesOf(&b)
 }
 
-// sparseShare is the least share of sparse pages for which the text explains them. A page is sparse if less than a
-// tenth of it is filled.
+// sparseShare is the least share of sparse pages from which on the text explains why they cost memory. A page is
+// sparse if less than a tenth of it is filled.
 const sparseShare = 0.1
 
 func (h *Heap) slots(b *strings.Builder) {
@@ -310,7 +310,7 @@ func GrowingText(k *report.HeapGrowing) string {
 	return text
 }
 
-// coreClasses are Ruby's own classes. The objects of a program's classes hold many objects of these.
+// coreClasses are Ruby's own classes. The objects of a program's own classes hold many of them, so they grow together.
 var coreClasses = []string{"String", "Array", "Hash", "Symbol", "Integer", "Float", "Object", "Struct", "Proc", "Time", "Set",
 	sampler.AllocInternal, sampler.AllocHidden, sampler.AllocOthers, sampler.AllocUnknown, "(anonymous)"}
 

@@ -71,7 +71,7 @@ func (l *dumpLine) lengthOf(typ string) **uint64 {
 }
 
 // WriteHeapDump writes a heap as ObjectSpace.dump_all does: a line of JSON for each object, after lines for the roots.
-// It needs Graph.Facts.
+// g must have Facts.
 func WriteHeapDump(w io.Writer, g *heapgraph.Graph) error {
 	out := bufio.NewWriterSize(w, 1<<16)
 	enc := json.NewEncoder(out)

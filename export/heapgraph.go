@@ -192,8 +192,8 @@ func valueText(value string, length uint64) string {
 	return ValueMark + flamegraph.Printable(text[1:])
 }
 
-// writePaths writes rows whose last column is not padded. below has, for each row after the heading, a line to write
-// below it. Empty lines are left out.
+// writePaths writes a table of right-aligned columns. The last column, the path, is not padded. rows[0] is the
+// heading. The text below[i] is written as a line under rows[i+1], unless it is empty.
 func writePaths(b *strings.Builder, rows [][]string, below ...string) {
 	rows[0][len(rows[0])-1] = "path"
 	var widths []int

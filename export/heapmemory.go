@@ -11,16 +11,17 @@ import (
 
 // Thresholds of the advice about memory.
 const (
-	// adviceBytes is the least amount of memory that could be saved for which there is advice, in bytes. It must also
-	// be adviceShare of all memory of its kind, such as malloc's.
+	// adviceBytes is the smallest possible saving for which there is advice, in bytes. The saving must also be at
+	// least adviceShare of all memory of its kind, such as malloc's.
 	adviceBytes, adviceShare = 10_000_000, 0.3
 )
 
 const (
-	// grownBytes and grownShare are the least growth of resident memory that is mentioned, in bytes and as a share.
+	// grownBytes and grownShare are the least growth of resident memory that is mentioned. The growth must reach both:
+	// grownBytes in bytes, and grownShare as a share of the earlier resident memory.
 	grownBytes, grownShare = 8_000_000, 0.02
-	// If Ruby's objects have at least rubyShare of the growth, they count as its reason. Otherwise, if free memory of
-	// malloc has at least freeShare of it, fragmentation is the reason.
+	// If Ruby's objects make up at least rubyShare of the growth, they are named as its reason. Otherwise, if malloc's
+	// free memory makes up at least freeShare of the growth, fragmentation is named.
 	rubyShare, freeShare = 0.25, 0.5
 )
 
@@ -30,7 +31,7 @@ type Before struct {
 	Count  *sampler.HeapCount
 }
 
-// otherBytes returns the memory that objects have outside their slots.
+// otherBytes returns the memory that objects have outside their slots, in bytes, such as the text of a long String.
 func (b *Before) otherBytes() (n uint64) {
 	for i := range b.Count.Types {
 		n += b.Count.Types[i].OtherBytes

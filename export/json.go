@@ -25,11 +25,11 @@ func WriteCompactJSON(w io.Writer, v any) error {
 }
 
 // ASCIIControls returns a writer that escapes the characters of JSON that are unsafe for a terminal. Each call of
-// Write must have a whole value, as json.Encoder writes it.
+// Write must pass one or more complete JSON values, as json.Encoder does.
 func ASCIIControls(w io.Writer) io.Writer { return asciiControls{w} }
 
-// asciiControls escapes the characters of JSON that are unsafe for a terminal. Each call of Write must have a whole
-// value. Characters below U+0020 pass, because strings in JSON have none.
+// asciiControls escapes the characters of JSON that are unsafe for a terminal. Each call of Write must pass complete
+// JSON values. Characters below U+0020 are not escaped: encoding/json has already escaped those in strings.
 type asciiControls struct{ w io.Writer }
 
 func (a asciiControls) Write(p []byte) (int, error) {

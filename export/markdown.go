@@ -52,8 +52,8 @@ func cell(s string) string {
 	return Markdown(s)
 }
 
-// WriteStatMarkdown writes the summary of a measurement for a ticket or a chat. It has the same contents as the copy
-// by the key Y on the screen: findings, notes, figures, causes of waiting, threads, requests and jobs.
+// WriteStatMarkdown writes the summary of a measurement for a ticket or a chat. It has the same contents as the text
+// that the key Y copies: findings, notes, figures, causes of waiting, threads, requests and jobs.
 func WriteStatMarkdown(w io.Writer, p sampler.Process, s *report.Stat, notes ...sampler.Note) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "**%s** pid %d, ruby %s, %s until %s\n\n", cell(ProgramName(p)), s.PID, cell(p.RubyVersion), units.ProseDuration(s.DurationNS),
@@ -141,7 +141,8 @@ func markdownMissed(atLeast bool) string {
 	return ""
 }
 
-// findingsOf counts the findings of several processes by program, the most severe first.
+// findingsOf returns each finding once per program, with the number of the program's processes that have it. The most
+// severe finding comes first.
 func findingsOf(list []ProcessStat) []report.SharedFinding {
 	out := []report.SharedFinding{}
 	of := make(map[string]int)

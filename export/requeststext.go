@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Limits of the requests of `ddtop stat`: the number of rows, the width of a name in cells, and the number of states
-// and peers. The JSON has more.
+// Limits of the text in which `ddtop stat` describes requests. They bound the number of rows, the width of names and
+// statements in cells, and the number of states and peers in a row. The JSON has more.
 const (
 	maxEndpointRows = 15
 	maxRunningRows  = 15
@@ -23,7 +23,7 @@ const (
 	maxWhereParts   = 4
 )
 
-// UnknownOf returns the name for an unknown route or class of a kind of work.
+// UnknownOf returns the text that replaces the route of a request, or the class of a job, if ddtop does not know it.
 func UnknownOf(kind string) string {
 	if kind == sampler.WorkJob.String() {
 		return "(job, class not known)"
@@ -102,8 +102,8 @@ func EndpointName(e *report.StatEndpoint) string {
 	return flamegraph.Printable(*e.Endpoint)
 }
 
-// EndpointSpan returns the text of ns, a quantile of the lengths of an endpoint's requests. These lengths come only
-// from requests whose start and end were seen. It returns "–" if there was no such request.
+// EndpointSpan formats ns, a quantile (such as p95) of how long an endpoint's requests took. The quantile counts only
+// requests whose start and end were seen. EndpointSpan returns "–" if there was no such request.
 func EndpointSpan(e *report.StatEndpoint, ns int64) string {
 	if e.Measured == 0 {
 		return "–"
@@ -128,7 +128,7 @@ func PerSecondText(e *report.StatEndpoint) string {
 	return text
 }
 
-// slackText returns the uncertainty of the lengths of a row, if it is large.
+// slackText returns by how much the lengths in an endpoint's row can be wrong. It returns "" if this is small.
 func slackText(e *report.StatEndpoint) string {
 	shortest := e.P50NS
 	if e.Measured == 0 && !e.LongestAtLeast {
@@ -170,7 +170,7 @@ func WhereText(n *report.StatStates, fiberNS int64, peers []report.StatPeerTime)
 	return strings.Join(words, ", ")
 }
 
-// oldLookNS is the least age of a list of fibers from which on the text mentions its age, in ns.
+// oldLookNS is an age in ns. If the list of fibers is at least that old, the text mentions the list's age.
 const oldLookNS = int64(2e9)
 
 // statRunning writes the requests and jobs in progress at the end, the oldest first.

@@ -57,8 +57,9 @@ func sumRow(s report.Sum) []string {
 		units.Plural(s.Findings, "finding", "findings")}
 }
 
-// Both formats are RFC 3339. The kernel gives a process's start in steps of 10 ms, so it has two digits after the
-// second. ddtop sees the end when it next lists the processes.
+// The formats of the times at which a process started and ended (RFC 3339). The kernel gives the start in steps of 10
+// ms, so it has two digits after the second. The end is the time of the list of processes from which the process was
+// missing.
 const (
 	startFormat = "2006-01-02T15:04:05.00Z07:00"
 	endFormat   = "2006-01-02T15:04:05.000Z07:00"

@@ -106,11 +106,12 @@ func statHead(b *strings.Builder, s report.Stat) {
 // tooShort replaces a share if the window was too short to measure it.
 const tooShort = "too short to tell"
 
-// cpuTickNS is the unit of a process's CPU time, in ns (USER_HZ, proc_pid_stat(5)). The kernel rounds user and system
-// time down separately.
+// cpuTickNS is the unit in which the kernel reports a process's CPU time, in ns (USER_HZ, proc_pid_stat(5)). It rounds
+// user time and system time down separately, so their sum can be two units too small.
 const cpuTickNS = 10e6
 
-// CPUText returns the process's share of a CPU, with its uncertainty if rounding is visible in the figure.
+// CPUText returns the process's share of a CPU. If the kernel's rounding can change it by 1 % or more, the text ends
+// with "± 3 %".
 func CPUText(p *report.StatProcess) string {
 	if p.SpanNS <= 0 {
 		return tooShort
@@ -234,7 +235,8 @@ func statColumns() (columns []statColumn) {
 	}...)
 }
 
-// WaitSpan returns the text of f, a length of a thread's waits. It returns "–" if too little is known.
+// WaitSpan formats f, a figure about the lengths of the waits of t, such as the longest. It returns "–" if t has no
+// waits or too little is known of them.
 func WaitSpan(t *report.StatThread, f gvl.Bounded) string {
 	if t.Waits.Count == 0 || !t.Waits.Enough() {
 		return "–"
@@ -308,7 +310,8 @@ func writeTable(b *strings.Builder, rows [][]string) {
 	}
 }
 
-// statSource writes how the threads' states were found. It writes nothing if ddtop polled without a special reason.
+// statSource writes where the threads' states come from, such as thread switches. It writes nothing if ddtop polled
+// and there is no reason to report for that.
 func statSource(b *strings.Builder, s *report.Stat) {
 	x := s.Source
 	if x == nil || x.Kind == "polling" && x.Why == "" {

@@ -59,8 +59,8 @@ type allocState struct {
 	movedKnown  bool
 	last, moved int64 // the counters of the last sample
 	held        int64 // counted objects that are not charged to a key yet
-	// key is the Key of the last stack for which objects were counted (sampler.AllocPair). found is true if this was
-	// in the current sample, and had if it was in any sample.
+	// key is the Key of the last stack for which objects were counted (sampler.AllocPair). found is true if the
+	// current sample had such a stack. had is true if any sample so far had one, so that key is set.
 	key        Key
 	found, had bool
 }

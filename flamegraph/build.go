@@ -46,8 +46,8 @@ type stackRoot struct {
 	stack sampler.StackID
 }
 
-// maxInfos is the number of frames above which a Builder drops what it knows of frames. If the Dictionary has a
-// Keeper, each new generation drops this, too.
+// maxInfos is the number of frames above which a Builder drops its infos. If a Keeper removes old entries of the
+// Dictionary, the Builder also drops them at each new generation.
 const maxInfos = 1 << 16
 
 // Builder builds Trees. It reuses memory and data that do not change between builds: the frames of a Dictionary and
@@ -92,8 +92,8 @@ func (b *Builder) number(k FuncKey) int32 {
 	return n
 }
 
-// Build builds a tree from a snapshot. It does not fail. Time without a stack, and stacks that a limit left out, have
-// nodes of their own. When MaxNodes is reached, the lightest stacks are cut.
+// Build builds a tree from a snapshot. It does not fail. Time without a stack has a node of its own, and so do stacks
+// that the snapshot lacks because of a limit. When MaxNodes is reached, the lightest stacks are cut.
 func (b *Builder) Build(s *Snapshot, o Options) *Tree {
 	if o.MaxDepth <= 0 {
 		o.MaxDepth = defaultMaxDepth
@@ -183,7 +183,8 @@ func (b *Builder) wanted(e *Entry) bool {
 	return keep
 }
 
-// leaf returns the node that an entry's weight belongs to.
+// leaf returns the node at the end of an entry's stack, to which the entry's weight is added. It makes the nodes of
+// the stack that the tree lacks.
 func (b *Builder) leaf(e *Entry) int32 {
 	root := int32(0)
 	if b.opt.Root != nil {
@@ -282,7 +283,8 @@ func (b *Builder) special(parent int32, label string, kind NodeKind) int32 {
 	return n
 }
 
-// frameKey returns the identity of a frame. C functions have no path in it: Ruby gives them their caller's.
+// frameKey returns the identity of a frame. The key of a C function has no path. Ruby reports its caller's path for
+// it, so a path would split one function into several nodes.
 func frameKey(f *sampler.Frame, byLine bool) FuncKey {
 	k := FuncKey{Label: f.Label}
 	if f.C {

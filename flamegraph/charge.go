@@ -5,9 +5,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// share notes that a thread was seen under k for ns nanoseconds. The next CPU time read for the thread is divided in
-// proportion to these notes. The table of notes is small. If it is full, a stack without a note gets no part of this
-// CPU time, and the other stacks get its part.
+// share notes that a thread was seen with the stack and state of k for ns nanoseconds. The next CPU time read for the
+// thread is divided in proportion to these notes. The table of notes is small. If it is full, a further stack gets no
+// note. Its part of this CPU time then goes to the stacks that have notes.
 func (st *threadState) share(k Key, ns int64) {
 	for i := len(st.shares) - 1; i >= 0; i-- {
 		if st.shares[i].key == k {

@@ -19,7 +19,7 @@ type cpuShare struct {
 	ns  int64
 }
 
-// threadState is what a Collector remembers of a thread to divide its CPU time.
+// threadState has a thread's CPU time at the last reading, and the stacks among which the next CPU time is divided.
 type threadState struct {
 	last     Key // the key of the last interval
 	tid      int32
@@ -70,23 +70,23 @@ func NewCollector(s *stream.Stream, stateOf func(gvl.State, *gvl.Detail, sampler
 	return c
 }
 
-// ByEndpoint separates weights by the route or the class of jobs that the thread worked for, as dict names it. All
-// time of a request goes to its last known name. So the Sinks get its weights late, at the latest when Finish is
-// called. Call it before the first sample.
+// ByEndpoint separates weights by the route or the class of jobs that the thread worked for, as dict names it. A
+// request can change its name, and all of its time goes to the last one. So the Sinks get its weights late, at the
+// latest when Finish is called. Call ByEndpoint before the first sample.
 func (c *Collector) ByEndpoint(dict *sampler.Dictionary) {
 	c.served.begin(dict, false)
 	c.charges.begin()
 }
 
-// ByEndpointNow is ByEndpoint for a Sink that gets weights at once and takes negative ones. When the name of a request
-// changes, its weights are taken from the old name and given to the new one.
+// ByEndpointNow is ByEndpoint for a Sink that gets weights at once and accepts negative weights. When the name of a
+// request changes, its weights are subtracted from the old name and added to the new one.
 func (c *Collector) ByEndpointNow(dict *sampler.Dictionary) {
 	c.ByEndpoint(dict)
 	c.charges.now, c.charges.limit = true, maxNowCharges
 }
 
-// BySpan does the same as ByEndpoint, and also separates weights by the tracer's spans. It separates no further spans
-// while crowded returns true. crowded may be nil.
+// BySpan does the same as ByEndpoint, and also separates weights by the tracer's spans. While crowded returns true,
+// there is no room for new spans. Then the weights of a new span count for its endpoint only. crowded may be nil.
 func (c *Collector) BySpan(dict *sampler.Dictionary, crowded func() bool) {
 	c.served.begin(dict, true)
 	c.charges.begin()
@@ -101,8 +101,9 @@ func (c *Collector) ByRest(rests func(gvl.State, *gvl.Detail, sampler.StackID, s
 	c.rests = rests
 }
 
-// Served returns what each EndpointID means by now, indexed by the ID. The result is nil if weights are not separated
-// by endpoint. Several IDs can mean the same. Standing returns the ID that represents all of these.
+// Served returns the current meaning of each EndpointID, indexed by the ID. The result is nil if weights are not
+// separated by endpoint. Several IDs can have the same meaning, because requests change their names. Standing returns
+// the ID that represents all of these.
 func (c *Collector) Served() []Served {
 	out := slices.Clone(c.served.list)
 	for i := range out {
@@ -119,7 +120,8 @@ func (c *Collector) Endpoint(e Endpoint) EndpointID {
 	return c.Standing(c.served.ids[Served{Endpoint: e}])
 }
 
-// renamed gives the Rollings the table that Standing reads, if names of requests have changed.
+// renamed is called after names of requests may have changed. If they have, it gives the Rollings the new table for
+// Standing.
 func (c *Collector) renamed() {
 	if !c.served.rename() {
 		return
@@ -131,7 +133,7 @@ func (c *Collector) renamed() {
 	}
 }
 
-// Interval charges a period of a thread's time.
+// Interval adds an interval's length to the weights of its thread, stack and state.
 func (c *Collector) Interval(i *gvl.Interval) {
 	k := c.key(i.Thread, i.Stack, i.State, &i.Detail, &i.Serving)
 	w := Weights{WallNS: i.NS()}
@@ -199,7 +201,8 @@ func (c *Collector) Tick(t *gvl.Tick) {
 	c.lastNS = t.ToNS
 }
 
-// Finish charges the weights that were kept back. Call it after the stream has finished.
+// Finish adds the weights that the Collector has kept back until names and CPU times are known. Call it after the
+// stream has finished.
 func (c *Collector) Finish() {
 	c.releaseAll()
 	c.flushAllocations(c.lastNS)

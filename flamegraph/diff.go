@@ -10,14 +10,14 @@ import (
 
 // Diff compares two trees. It uses shares of the whole tree, so that windows of different lengths can be compared.
 type Diff struct {
-	// BeforeWhole and AfterWhole are the weights that count as 100 % of each tree.
+	// BeforeWhole and AfterWhole are the weights that count as 100 % of the earlier and of the later tree.
 	BeforeWhole, AfterWhole float64
-	// ByName compares nodes only by their labels, because files and lines can move between two recordings. If several
-	// children of a node have the same label, only the heaviest one of the later tree has a counterpart. This is the
-	// sum of all such children of the earlier tree.
+	// ByName compares nodes only by their labels, because files and lines can move between two recordings. Several
+	// children of a node can then have the same label. In the later tree, the heaviest of these is compared with the
+	// sum of all such children of the earlier tree. The others count as new.
 	ByName bool
-	// Visit is called for each node of the later tree, with the growth of its own weight and of its total. after is
-	// nil for a node that only the earlier tree has. The root's values are the values of the whole tree.
+	// Visit is called for each node, with the growth of its own weight (self) and of its total, as shares. after is
+	// the node in the later tree. It is nil for a node that only the earlier tree has.
 	Visit func(after *Node, label string, self, total float64)
 }
 

@@ -16,13 +16,14 @@ const minRun = 3
 
 // Folded is a tree in which each run of frames that are not the program's own (Node.Own) is one row. A run begins at a
 // frame and includes all that it calls, in all branches, up to the program's own code. This own code is below the run,
-// with one node for each function, whichever branch calls it. Two kinds of C functions are not folded: functions
-// called by own code, and functions in which a run spends time, with one node each. No frame of the program's own is
-// folded, and no time is lost. As in the whole tree, a node's Total is its Self and the Totals of its children. The
-// Self of a run is the time spent in its frames.
+// with one node for each function, whichever branch calls it.
 //
-// In a tree with callees first (Options.Inverted) the first row is not folded either, because it was executed. The own
-// code below a run is then its callers.
+// Two kinds of C functions keep their own nodes: functions that own code calls, and functions in which a run spends
+// time. No frame of the program's own is folded, and no time is lost. As in the whole tree, a node's Total is its Self
+// and the Totals of its children. The Self of a run is the time spent in its frames.
+//
+// In a tree with callees first (Options.Inverted) the first row is never folded, because it shows the code that was
+// executed. The own code below a run is then its callers.
 type Folded struct {
 	Tree *Tree
 	// Whole is the tree that was folded.
@@ -40,7 +41,7 @@ type run struct {
 }
 
 // Fold folds a tree. If open returns true for a run, the run is not folded, and its frames are below its row. open may
-// be nil. It is called with a node that has Parents but no children yet.
+// be nil. The node that open gets has its Parent, but no children yet.
 func Fold(t *Tree, open func(run *Node) bool) *Folded {
 	b := newFolder(t)
 	b.open = open
@@ -61,7 +62,8 @@ func newFolder(t *Tree) *folder {
 	return &folder{Folded: &Folded{Tree: &tree, Whole: t, of: make(map[*Node][]*Node), in: make(map[*Node]*Node, t.Nodes), leaf: make(map[*Node]*Node)}}
 }
 
-// merge makes one node, without children, from nodes with equal keys.
+// merge makes one node of the folded tree from nodes of the whole tree with equal keys, and adds up their weights. The
+// new node has no children yet.
 func (b *folder) merge(nodes []*Node, parent *Node) *Node {
 	c := new(Node)
 	*c = *nodes[0]
@@ -236,8 +238,8 @@ func (b *folder) fillOpen(c *Node, nodes []*Node) {
 	}
 }
 
-// leafOf makes the node for the time spent in the given nodes themselves, which are the same function at several
-// places of a run. The C functions of native stacks are below it.
+// leafOf makes a child of the run r for the time spent in one function. nodes are the function's places in the run.
+// The C functions of native stacks are below the new node.
 func (b *folder) leafOf(nodes []*Node, r *Node) *Node {
 	c := new(Node)
 	*c = *nodes[0]

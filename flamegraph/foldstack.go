@@ -14,8 +14,8 @@ type StackRow struct {
 }
 
 // FoldStack folds a stack of n frames, innermost first, as Fold folds a tree. Own code is not folded, and neither are
-// the C functions that it calls. The innermost frame is not folded either, because it is the current activity. frame
-// reports whether a frame is own, and its library otherwise (sampler.Frame.Library).
+// the C functions that it calls. The innermost frame is not folded either, because it is the current activity. The
+// function frame reports whether frame number i is own code. If it is not, library is its sampler.Frame.Library.
 func FoldStack(n int, frame func(i int) (own bool, library string)) []StackRow {
 	rows := make([]StackRow, 0, n)
 	from := -1 // where a run begins

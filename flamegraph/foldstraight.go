@@ -3,8 +3,8 @@ package flamegraph
 import "fmt"
 
 const (
-	// minStraight is the least length of a straight run that is shortened, in frames. Its inner part becomes one row.
-	// Each frame of such a run has one callee and almost no own time.
+	// A straight run is a chain of frames, each with one callee and almost no own time. minStraight is the number of
+	// frames from which a run is shortened: all frames but the first and the last become one row.
 	minStraight = 4
 	// straightShare is the least share of a frame's time that its only callee must have for the frame to be left out.
 	straightShare = 0.999
@@ -12,9 +12,9 @@ const (
 
 // FoldStraight shortens long runs without a branch. It keeps their first frame, a CutNode with the number of frames
 // left out, and their last frame. So of the eighty frames of a web framework the informative frames remain. It hides
-// no branch, and no frame with more than a thousandth of the time. It never hides the node in the parameter keep or
-// its ancestors, nor a node for which stay returns true. Folded.Of returns one node for each row: for a CutNode, the
-// outermost node that it hides.
+// no branch, and no frame that spent more than a thousandth of its time in its own code. It never hides the node in
+// the parameter keep or its ancestors, nor a node for which stay returns true. Folded.Of returns one node for each
+// row: for a CutNode, the outermost node that it hides.
 func FoldStraight(t *Tree, keep *Node, stay func(*Node) bool) *Folded {
 	onPath := make(map[*Node]bool)
 	for n := keep; n != nil; n = n.Parent {

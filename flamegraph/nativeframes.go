@@ -8,18 +8,20 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxHeld limits how many keys of a thread have weights that are kept back (nativeWeights).
+// maxHeld limits how many keys of one thread can have weights that nativeWeights holds back.
 const maxHeld = 4
 
 // nativeWeights gives weights to the C functions below a Ruby stack, as children of its innermost frame. They do not
-// change the total of the Ruby frame. A thread's counters are read up to 250 ms after its memory, or later if ddtop
-// lowers its rates. So a thread's weights are kept back until the counters prove that the thread had not moved.
+// change the total of the Ruby frame. C functions count only if the thread stayed in them, which its counters show.
+// The counters are read up to 250 ms after the memory, or later if ddtop lowers its rates. Until then the weights are
+// held back.
 type nativeWeights struct {
 	stays gvl.NativeStays
 	held  map[sampler.ThreadID][]charge
 }
 
-// put emits the weights of the time from fromNS to toNS, or holds them until their stack is proven.
+// put emits the weights of the time from fromNS to toNS. If counters may still prove that the thread stayed in its C
+// functions, put holds the weights until then.
 func (c *Collector) put(fromNS, toNS int64, k Key, w Weights) {
 	x := &c.native
 	stay := x.stays.Of(k.Thread)
@@ -53,7 +55,8 @@ func (c *Collector) put(fromNS, toNS int64, k Key, w Weights) {
 	}
 }
 
-// release emits the held weights of a thread. stack is the proven stack with C functions, or zero.
+// release emits the held weights of a thread. stack is the thread's stack with its C functions, if counters have
+// proven that the thread stayed in them. It is zero otherwise.
 func (c *Collector) release(id sampler.ThreadID, stack sampler.StackID) {
 	list := c.native.held[id]
 	if len(list) == 0 {
@@ -91,5 +94,6 @@ func (c *Collector) releaseAll() {
 	}
 }
 
-// late reports whether a request is in the older half of the requests whose names can still change.
+// late reports whether a request is in the older half of the last maxServed requests, whose names can still change.
+// Weights of such a request are not held back, because it may be forgotten soon.
 func (x *servedCharges) late(id EndpointID) bool { return id != 0 && x.last-id >= maxServed/2 }

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// ranIn returns the state that a thread was in when its running stack was taken.
+// ranIn returns the state that a running thread was in when the kernel copied its stack.
 func ranIn(r *sampler.NativeRun) gvl.State {
 	switch {
 	case r.Holds && r.Collects:
@@ -34,7 +34,8 @@ func (c *Collector) runs(s *sampler.Sample) {
 // be used by one goroutine at a time.
 type Ran struct {
 	known *ranStacks
-	// The map places has the whole stacks that were taken in a Ruby stack. The map methods has only their C functions.
+	// The map places has, for each Ruby stack, the whole stacks that were taken while a thread was in it. The map
+	// methods has, for each innermost method, only the C functions of such stacks.
 	places  map[ranPlace][]ranPart
 	methods map[ranMethod]*ranPool
 }
@@ -46,7 +47,7 @@ type ranPlace struct {
 	state  gvl.State
 }
 
-// ranMethod is the innermost Ruby frame of stacks, by its number, in one state.
+// ranMethod identifies the innermost Ruby method of stacks (ranStack.method) in one state of the thread.
 type ranMethod struct {
 	number int32
 	state  gvl.State
@@ -140,8 +141,8 @@ func (r *Ran) of(k *Key) (list []ranPart, total int64) {
 	return nil, 0
 }
 
-// Divide calls emit with the parts of an entry, whose sum is the entry. Objects stay with the Ruby stack, because they
-// are not in proportion to time.
+// Divide calls emit with the parts of an entry, whose sum is the entry. It divides only times and samples. The counts
+// of allocated objects stay with the Ruby stack, because they are not in proportion to time.
 func (r *Ran) Divide(e Entry, emit func(Entry)) {
 	if r == nil {
 		emit(e)
@@ -252,8 +253,8 @@ func (x *ranStacks) join(ruby sampler.StackID, chain int32) sampler.StackID {
 	return id
 }
 
-// timesOf returns n/total of each time, rounded down. A negative time was moved to another request, and counts as
-// zero.
+// timesOf returns only the times and the number of samples in w, each multiplied by n/total and rounded down. A time
+// can be negative, because it was moved to another request. It counts as zero here.
 func (w Weights) timesOf(n, total int64) Weights {
 	part := func(a int64) int64 { return mulDiv(max(a, 0), n, total) }
 	return Weights{WallNS: part(w.WallNS), CPUNS: part(w.CPUNS), WaitNS: part(w.WaitNS), BlameNS: part(w.BlameNS),

@@ -51,7 +51,8 @@ type servedWork struct {
 type servedCharges struct {
 	now bool
 	// ring has the last requests, indexed by id modulo the length of ring. kept counts the charges of all requests.
-	// When it exceeds limit, requests are settled one by one, beginning after the id oldest.
+	// While kept exceeds limit, requests are settled one by one in the order of their ids (settle). oldest is the last
+	// id that was tried.
 	ring         []servedWork
 	ids          map[servedKey]EndpointID
 	last, oldest EndpointID
@@ -62,7 +63,7 @@ func (x *servedCharges) begin() {
 	x.ring, x.ids, x.oldest, x.limit = make([]servedWork, firstServed), make(map[servedKey]EndpointID), 1, maxCharges
 }
 
-// get returns the request of an id. It returns nil if the request is forgotten.
+// get returns the request with an id. It returns nil if another request has taken its place in the ring.
 func (x *servedCharges) get(id EndpointID) *servedWork {
 	if id == 0 || x.at(id).id != id {
 		return nil
@@ -70,7 +71,7 @@ func (x *servedCharges) get(id EndpointID) *servedWork {
 	return x.at(id)
 }
 
-// at returns the place of an id in the ring. Another request may be there.
+// at returns the place in the ring for an id. The request that is stored there may have another id.
 func (x *servedCharges) at(id EndpointID) *servedWork { return &x.ring[id%EndpointID(len(x.ring))] }
 
 // grow doubles the ring, up to maxServed requests.
@@ -130,13 +131,14 @@ func (c *Collector) request(s *sampler.Serving) EndpointID {
 	return id
 }
 
-// as returns the key with another endpoint.
+// as returns the key with e as its endpoint.
 func (k Key) as(e EndpointID) Key {
 	k.Endpoint = e
 	return k
 }
 
-// emit gives weights to the Sinks, under the request's name.
+// emit keeps the weights of a request until its name is final (settle). If now is true, it also gives them to the
+// Sinks at once, under the present name. Weights of a forgotten request go to the Sinks without a name.
 func (c *Collector) emit(atNS int64, k Key, w Weights) {
 	x := &c.charges
 	r := x.get(k.Endpoint)
@@ -161,7 +163,8 @@ func (c *Collector) emit(atNS int64, k Key, w Weights) {
 	}
 }
 
-// settle gives the kept weights of a request to the Sinks, under the name that is known now.
+// settle gives the kept weights of a request to the Sinks, under the name that is known now, and drops them. If now is
+// true, the Sinks have these weights already, so it only drops them.
 func (c *Collector) settle(r *servedWork) {
 	if c.charges.kept -= len(r.list); !c.charges.now && len(r.list) > 0 {
 		// A Dictionary that has evicted the request knows no name. A span without a name must not replace the known

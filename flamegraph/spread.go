@@ -1,9 +1,10 @@
 package flamegraph
 
-// Spread calls visit with the weights of the chosen keys in each slot from fromNS to toNS (CLOCK_MONOTONIC in ns), and
-// with the slot's edges. The oldest slot comes first. The slots that contain either end are included completely. The
-// newest slot ends at the newest time. A key can come several times in a slot. A Rolling without a window keeps no
-// slots, so visit is not called. chosen is called once for each key. Neither function may use the Rolling.
+// Spread calls visit for each slot from fromNS to toNS (CLOCK_MONOTONIC in ns) and each chosen key in it. visit gets
+// the begin and the end of the slot, and the key's weights in it. The oldest slot comes first. A slot that is only
+// partly in the range is included completely. The newest slot ends at the newest time. A key can come several times in
+// a slot. chosen is called once for each key. Neither function may use the Rolling. A Rolling without a window keeps
+// no slots, so visit is not called.
 func (r *Rolling) Spread(fromNS, toNS int64, chosen func(Key) bool, visit func(fromNS, toNS int64, k Key, w Weights)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

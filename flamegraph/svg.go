@@ -15,7 +15,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// svgScript makes the picture interactive. It has no names: these are escaped attributes and text of the page.
+// svgScript makes the picture interactive. The script itself contains no names. Names are in the page, as escaped text
+// and attributes.
 //
 //go:embed svg.js
 var svgScript string
@@ -82,7 +83,7 @@ type svgWriter struct {
 
 func (s *svgWriter) printf(format string, args ...any) { fmt.Fprintf(s.out, format, args...) }
 
-// drawn reports whether a node is wide enough. The root always is.
+// drawn reports whether a node is wide enough to be drawn. The root is always drawn.
 func (s *svgWriter) drawn(n *Node) bool {
 	return n.Parent == nil || n.Total > 0 && float64(n.Total)*s.scale >= s.minWidth
 }

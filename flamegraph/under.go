@@ -8,7 +8,7 @@ import (
 
 // Under returns a function that reports whether the weight of a key is a part of a node's Total. n is a node of t, or
 // of a tree that has the same path. d is the Dictionary of its stacks. The contents of a CutNode are unknown, so the
-// function returns false for it. The function caches its results for stacks, so it is for one tree and one goroutine.
+// function returns false for it. The function caches results. Use it for this tree only, and in one goroutine.
 func (t *Tree) Under(d *sampler.Dictionary, n *Node) func(Key) bool {
 	if own, found := t.Find(PathOf(n)); found {
 		return t.underAny(d, []*Node{own}, false)

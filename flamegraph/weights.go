@@ -42,7 +42,7 @@ type Key struct {
 	Endpoint EndpointID
 }
 
-// Compare orders keys by thread, stack, state, endpoint, reason of a collection, rest after work, and Ran.
+// Compare orders keys by Thread, Stack, State, Endpoint, GC, Rests (false before true), and Ran.
 func (k *Key) Compare(o *Key) int {
 	return cmp.Or(cmp.Compare(k.Thread, o.Thread), cmp.Compare(k.Stack, o.Stack), cmp.Compare(k.State, o.State),
 		cmp.Compare(k.Endpoint, o.Endpoint), cmp.Compare(k.GC, o.GC), compareBools(k.Rests, o.Rests),
@@ -70,8 +70,9 @@ type Weights struct {
 	// Samples is the number of stack ticks.
 	Samples int64
 	// AllocSeen is the number of objects allocated in this stack just before it was read. AllocTicks is the number of
-	// readings that saw at least one. AllocTotal is a part of the exact count of all objects. Only its sum over all
-	// keys has a meaning. Snapshot.Allocations computes an estimate from the three.
+	// readings that saw at least one. AllocTotal is the growth of the collector's exact counter that happened to be
+	// charged to this key. Only its sum over all keys has a meaning. Snapshot.Allocations computes an estimate from
+	// the three.
 	AllocSeen, AllocTicks, AllocTotal int64
 }
 

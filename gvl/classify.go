@@ -46,8 +46,8 @@ type Classifier struct {
 	// is -1 for a ractor without a holder.
 	places []int
 	out    []ThreadState
-	// twice is set if the last sample listed a thread twice. Then an entry of out can be from its second listing, and
-	// the next sample does not reuse out.
+	// twice is set if the last sample listed a thread twice. Then entries of out may describe the second listing, so
+	// the next sample does not reuse them.
 	twice  bool
 	lastNS int64
 	low    bool
@@ -120,8 +120,8 @@ func (c *Classifier) Classify(s *sampler.Sample) []ThreadState {
 			c.flip(e, out, mid, now)
 			continue
 		}
-		// If ddtop's rates have changed, so has the time for which a wait for a lock is certain (readNS): classify it
-		// again.
+		// If ddtop has just lowered or raised its rates, readNS (until when a wait for a lock is certain) has changed
+		// as well. Then classify the thread again.
 		if s.Depth == sampler.LockTick && s.Self.Lowered == c.low && e.place == PlaceReleased && out.Thread == t.ID &&
 			c.unchanged(s, t, i, ri, e) {
 			out.AtNS, out.Unchanged = now, true
@@ -204,15 +204,17 @@ func ractorIndex(s *sampler.Sample, id sampler.RactorID, hint int) int {
 }
 
 // unchanged reports whether a released thread is still released for the same reason. This is true of most threads in
-// most samples. It is used at lock ticks only, so the kernel's answers are replaced only at stack ticks.
+// most samples, so it saves most of the work at a lock tick. At stack ticks it is not used: the kernel's answers are
+// replaced there, so each thread is classified again.
 func (c *Classifier) unchanged(s *sampler.Sample, t *sampler.Thread, i, ri int, e *episode) bool {
 	return ri >= 0 && t.Bits&(sampler.BitQueued|sampler.BitLinked) == 0 && c.owners[ri].place != i &&
 		!c.named(t.ID, &s.Ractors[ri]) && evidenceOf(t) == e.seen
 }
 
-// stillQueued reports whether a thread is still in the queue for the GVL. If a process has hundreds of threads, most
-// are there. Of a thread that is still queued, only the stack can be new. It returns false for the head of the queue,
-// because the head may have been woken (WaitHandover), and must be classified again.
+// stillQueued reports whether a thread is still in the queue for the GVL. Such a thread need not be classified again,
+// because only its stack can have changed. This matters in a process with hundreds of threads, which mostly wait in
+// the queue. stillQueued returns false for the head of the queue, because the head may have been woken (WaitHandover),
+// and must be classified again.
 func (c *Classifier) stillQueued(s *sampler.Sample, t *sampler.Thread, i, ri int, e *episode) bool {
 	if ri < 0 || e.last.State != Waiting || e.last.Detail.Wait != WaitQueue || e.last.Ractor != t.Ractor ||
 		t.Bits&(sampler.BitQueued|sampler.BitNoStatus|sampler.BitInferred) != sampler.BitQueued || c.owners[ri].place == i {
@@ -289,7 +291,7 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 			since = e.sinceNS
 		}
 	case p == PlaceReleased && prev.State == Unknown && prev.Detail.Reason == ReasonNotAsked && prev.SinceNS >= e.sinceNS:
-		// The answer came late, but it applies to the whole episode.
+		// The kernel's answer came after the episode began, but it applies to the whole episode.
 		since = prev.SinceNS
 	}
 	if t.Bits&sampler.BitMain != 0 && t.Status != sampler.Killed {
@@ -334,7 +336,7 @@ func (c *Classifier) placeAtGVL(s *sampler.Sample, t *sampler.Thread, i, ri int)
 		return Running, d, PlaceHeld
 	case t.Bits&sampler.BitQueued != 0:
 		d.Wait = WaitQueue
-		// Before 3.3 the woken head of the queue stays in it until it has the lock
+		// Before 3.3 the woken head of the queue stays in the queue until it has the GVL's lock
 		// (docs/internals/threads.md#the-gvl-and-its-queue).
 		if c.proc.Era != sampler.EraSched && r.OwnerStart == 0 && r.OwnerEnd == 0 && len(r.Queue) > 0 && r.Queue[0] == t.ID {
 			d.Wait = WaitHandover

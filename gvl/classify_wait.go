@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// timerNS is the interval at which a waiting thread is woken to end the holder's time slice, in ns. This is so up
-	// to Ruby 3.2 (do_gvl_timer in thread_pthread.c). One of the waiting threads does it for all.
+	// timerNS is the interval at which a waiting thread wakes up to end the holder's time slice, in ns. Up to Ruby
+	// 3.2, one of the waiting threads does this (do_gvl_timer in thread_pthread.c).
 	timerNS = 100e6
-	// maxQueues limits the ractors whose queues are remembered.
+	// maxQueues limits the ractors for which the Classifier remembers the queue for the GVL.
 	maxQueues = 256
 )
 
@@ -31,8 +31,8 @@ type WaitSpan struct {
 // stillNS returns how long the thread is known not to have run, in ns.
 func (w *WaitSpan) stillNS() int64 { return max(w.ReadNS-w.SinceNS, 0) }
 
-// waitEvidence is what the Classifier remembers of a wait for the GVL. It shows whether the thread had the GVL between
-// two samples in which it waits.
+// waitEvidence is what the Classifier remembers of a wait for the GVL. If two samples in a row show the thread
+// waiting, this shows whether it had the GVL in between.
 type waitEvidence struct {
 	WaitSpan
 	// cpuAtNS is when the thread's counters were last read. cpuNS and turns are their values. cpuAtNS is zero if they
@@ -40,8 +40,8 @@ type waitEvidence struct {
 	cpuAtNS, cpuNS, turns int64
 	tid                   int32
 	stack                 sampler.StackID // last stack read in this wait, or zero
-	// queued is set if the thread was seen in the queue, chosen if it was seen as the next holder. left is set if a
-	// later sample found it in neither place.
+	// queued is set if the thread was seen in the queue, chosen if it was seen as the next holder. left is set if,
+	// after that, a sample found it neither in the queue nor chosen.
 	queued, chosen, left bool
 	// ranNS is when the queue last showed that the thread had run. It is zero if this did not happen in this wait.
 	ranNS  int64
@@ -87,7 +87,8 @@ func (c *Classifier) findRequeued(s *sampler.Sample, now int64) {
 	}
 }
 
-// queueOf returns the last reading of a ractor's queue. It is nil if maxQueues queues are remembered already.
+// queueOf returns the last reading of a ractor's queue, or an empty one at first. It returns nil if there is no room
+// for another ractor (maxQueues).
 func (c *Classifier) queueOf(id sampler.RactorID) *queueSeen {
 	for i := range c.queues {
 		if c.queues[i].ractor == id {
@@ -120,7 +121,8 @@ func (c *Classifier) compareQueues(q *queueSeen, list []sampler.ThreadID) {
 	}
 }
 
-// waitsOn reports whether a thread still waits for the GVL, and the sample has nothing new about it.
+// waitsOn reports whether the sample shows nothing new about a thread that waits for the GVL: no new counters, no new
+// stack, and no return to the queue.
 func (c *Classifier) waitsOn(t *sampler.Thread, e *episode) bool {
 	w := &e.wait
 	return t.Kernel.CPUAtNS == w.cpuAtNS && (len(c.requeued) == 0 || !slices.Contains(c.requeued, t.ID)) &&
@@ -162,7 +164,8 @@ func (c *Classifier) leftQueue(t *sampler.Thread, w *waitEvidence, d *Detail) bo
 	return t.Bits&sampler.BitQueued != 0 && (w.left || w.chosen && !c.unfair || slices.Contains(c.requeued, t.ID))
 }
 
-// seeCounters compares the counters of a thread that waits for the GVL with the last ones.
+// seeCounters compares the counters of a thread that waits for the GVL with their last values. ran is true if they
+// prove that the thread had the GVL in between.
 func (c *Classifier) seeCounters(s *sampler.Sample, t *sampler.Thread, e *episode, now int64) (ran bool) {
 	w, k := &e.wait, &t.Kernel
 	if k.CPUAtNS == w.cpuAtNS || k.CPUAtNS == 0 || k.CPUAtNS < w.ByNS && w.cpuAtNS == 0 {
@@ -194,9 +197,9 @@ func (c *Classifier) seeCounters(s *sampler.Sample, t *sampler.Thread, e *episod
 	return ran
 }
 
-// moved reports whether a waiting thread had a CPU since its counters were last read. known is set if it is also known
-// that the thread had the GVL then. Two kinds of turns on a CPU prove nothing. Up to Ruby 3.2, waiting threads are
-// woken to end the holder's time slice. And a target that is stopped for samples gives every thread a turn.
+// moved reports whether a waiting thread has had a CPU since its counters were last read. known is set if it certainly
+// also had the GVL. In two cases, getting a CPU proves nothing. Up to Ruby 3.2, waiting threads are woken to end the
+// holder's time slice. And a target that is stopped for samples gives every thread a turn.
 func (c *Classifier) moved(s *sampler.Sample, k *sampler.Kernel, w *waitEvidence) (moved, known bool) {
 	turns, ranNS := k.Turns-w.turns, k.CPUNS-w.cpuNS
 	switch {

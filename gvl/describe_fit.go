@@ -107,9 +107,9 @@ func plainPeer(s string) string { return kernelName.ReplaceAllString(s, "$1$2") 
 // lasted returns the length of the state as text, with "≤" or "≥" if it is only a bound.
 func (t ThreadState) lasted() string { return t.Lasted().Prose() }
 
-// Told returns how long a thread has waited, as the beginning of a list or a sentence. If the thread may have had the
-// object in between (MovedNS), the result is a lower bound of its present wait. It is zero if no lower bound is known.
-// An upper bound would only show how long the lock was busy.
+// Told returns the length of a thread's wait that texts and sorted lists show. The thread may have had the object for
+// a moment while ddtop saw it wait (MovedNS). Then the result is a lower bound of its present wait, or zero if none is
+// known. An upper bound would only show how long the lock was busy.
 func (t *ThreadState) Told() Bounded {
 	if least := t.LeastNS(); t.AtMost() && (least > 0 || t.MovedNS != 0) {
 		return Bounded{least, AtLeast}

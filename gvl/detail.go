@@ -17,7 +17,7 @@ const (
 	OpSelect  = "select"
 	OpChild   = "child"
 	OpResolve = "resolve"
-	// OpIO is a wait for a descriptor in an unknown direction.
+	// OpIO is a wait for a descriptor, if it is not known whether to read or to write.
 	OpIO = "io"
 	// OpSemaphore is a System V semaphore, which threads of any process can raise.
 	OpSemaphore = "semaphore"
@@ -35,7 +35,8 @@ const (
 	reasonNoStatus   = "status could not be read"
 	reasonStarting   = "its native thread has not run yet"
 	ReasonDead       = "finished, still listed"
-	// ReasonWaitsForEnd and ReasonEnding are for the main thread of a program that does not end.
+	// ReasonWaitsForEnd and ReasonEnding are for the main thread, if the program's code has ended but its process has
+	// not.
 	ReasonWaitsForEnd = "the program has ended and waits for its other threads to end"
 	ReasonEnding      = "the program has ended and runs what is left: finalizers, exit handlers of C code"
 	reasonOtherCall   = "a system call with no known meaning"
@@ -47,7 +48,7 @@ const (
 	reasonFrozen  = "frozen by its cgroup"
 )
 
-// Halts reports whether a thread's Syscall means that it is stopped from outside.
+// Halts reports whether call, a thread's Detail.Syscall, means that the thread is stopped from outside.
 func Halts(call string) bool { return call == sampler.SyscallStopped || call == sampler.SyscallFrozen }
 
 // Detail has more facts about a state. Which fields are set depends on the state. All others are zero, but FD is -1.
@@ -56,7 +57,8 @@ type Detail struct {
 	Op string
 	// Kind is the kind of Object: "Mutex", "Monitor", "Queue", "SizedQueue", "ConditionVariable", "Thread" or "Ractor".
 	Kind string
-	// Syscall is the system call that the kernel reported for this episode. It is empty if the kernel was not asked.
+	// Syscall is the system call that the kernel reported since the state began. It is empty if the kernel was not
+	// asked.
 	Syscall string
 	// Reason says why the state is Unknown.
 	Reason string
@@ -105,8 +107,9 @@ type ThreadState struct {
 	Stack  sampler.StackID
 	Detail Detail
 	// MovedNS is when a thread that waits for a lock, a Queue or a ConditionVariable last had a CPU since SinceNS.
-	// Samples saw it in no other state meanwhile. It is zero if the thread had no CPU. Either the thread was woken in
-	// vain and has waited since SinceNS. Or it got what it waited for, and its present wait began at MovedNS or later.
+	// Samples saw it in no other state meanwhile. It is zero if the thread had no CPU. Otherwise there are two
+	// possibilities. The thread was woken in vain and has waited since SinceNS. Or it got what it waited for, and its
+	// present wait began at MovedNS or later.
 	MovedNS int64
 	// readNS is when the thread's counters last proved that it still waits for the same lock. The wait is certain only
 	// until then. readNS is set only while ddtop reads less often than requested. At full rates it is zero, and the
@@ -178,8 +181,8 @@ func (t *ThreadState) Wait() Wait {
 	return w
 }
 
-// WaitsExactly sets the beginning of a wait for the GVL to fromNS, which a change of the GVL has shown. The thread
-// still waits at atNS.
+// WaitsExactly sets the exact beginning of the thread's wait for the GVL. A change of the GVL has shown that the wait
+// began at fromNS and still lasts at atNS.
 func (t *ThreadState) WaitsExactly(fromNS, atNS int64) {
 	t.SinceNS, t.AtNS, t.Span = fromNS, max(atNS, t.AtNS), WaitSpan{}
 }

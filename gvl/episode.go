@@ -4,29 +4,30 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// episode is what the Classifier remembers of a thread while the thread stays in one Place. For a released thread, a
-// new episode also begins when it waits for something else.
+// episode is what the Classifier remembers of a thread while the thread stays in one Place: at, in front of or away
+// from the GVL. For a thread away from the GVL (PlaceReleased), a new episode also begins when it waits for something
+// else.
 type episode struct {
-	// place, known and seen are used with each sample. They come first, side by side, so that they share lines of the CPU's cache.
+	// place, known and seen are used with each sample. They are side by side to share lines of the CPU's cache.
 	place Place
 	known bool
 	seen  evidence
 	// last is the last result of the Classifier. Its AtNS is not updated.
 	last ThreadState
-	// fromNS is the time of the last sample before the episode. An answer of the kernel belongs to the episode only if
-	// it is newer. sinceNS is the middle between that sample and the next.
+	// fromNS is the time of the last sample before the episode. A reading of /proc belongs to the episode only if it
+	// is newer than fromNS. sinceNS is the middle between this sample and the episode's first sample.
 	fromNS, sinceNS int64
-	// after is the thread's state before its wait for the GVL.
+	// after is the state that the thread left to wait for the GVL.
 	after State
-	// stack is the last stack that was read. hint follows from it. hinted is set if hint is valid, because a stack was
-	// read within the episode.
+	// stack is the last stack that was read. hint is what this stack says about the thread's state. hinted is set if
+	// the stack was read within the episode, so that hint is valid.
 	stack  sampler.StackID
 	hint   hint
 	hinted bool
-	// cpuNS is the thread's CPU time, and turns how often it got a CPU. Both were read at cpuAtNS, in this episode
-	// while the thread slept in a call. cpuAtNS is zero before the first such reading. stillNS is the time of the
-	// reading since which the thread has had no CPU. pauses is how often samples had stopped the target when cpuNS was
-	// read.
+	// cpuNS is the thread's CPU time, and turns how often it got a CPU. Both were read at cpuAtNS, in this episode,
+	// while the thread slept in a call. cpuAtNS is zero before the first such reading. At stillNS a reading first
+	// showed the present values of the counters. pauses is how often ddtop had stopped the target for samples when
+	// cpuNS was read.
 	cpuNS, turns, cpuAtNS, stillNS int64
 	pauses                         uint64
 	lock                           lockWait
@@ -69,7 +70,7 @@ func (c *Classifier) episodeFor(t *sampler.Thread, e *episode, p Place, mid int6
 			e.after = c.stateBeforeWait(t, e)
 		}
 		e.place, e.hinted, e.hint = p, false, hint{}
-		// In the very first sample, lastNS is 0, so any answer of the kernel can belong to the episode.
+		// In the very first sample lastNS is 0, so every reading of /proc is newer and can belong to the episode.
 		e.fromNS, e.sinceNS = c.lastNS, mid
 		e.cpuAtNS = 0
 	}
@@ -84,9 +85,9 @@ func (c *Classifier) episodeFor(t *sampler.Thread, e *episode, p Place, mid int6
 }
 
 // woke reports whether a waiting or sleeping thread has left its call since its counters were last read. It stores the
-// new reading. For a wait for a child it returns false: up to 3.2, such a thread also gets a CPU to keep Ruby's time
-// slices. It also returns false if the target is stopped for samples (pauses), because each stop gives every thread a
-// CPU once. Then the thread counts as still (stillNS) unless it took more CPU time than the stops take.
+// new reading. It returns false for a wait for a child, because up to Ruby 3.2 this thread also gets a CPU to keep
+// time slices. It also returns false if ddtop stops the target for samples (pauses), because each stop gives every
+// thread a CPU once. Then the thread counts as still (stillNS) unless it took more CPU time than the stops take.
 func (e *episode) woke(s *sampler.Sample, k *sampler.Kernel, st State, d *Detail, pauses bool) bool {
 	if k.CPUAtNS == e.cpuAtNS || k.CPUAtNS == 0 || d.Op == OpChild {
 		return false

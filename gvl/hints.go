@@ -6,16 +6,17 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// hint is what the innermost frames of a released thread show about its wait, for when memory and the kernel show too
-// little. All waits for other threads, say, end in the same futex (docs/internals/threads.md#what-a-thread-waits-for).
+// hint is what a thread's innermost frames show about its wait without the GVL. It is needed if memory and the kernel
+// do not show what the thread waits for. For example, all waits for other threads end in the same futex
+// (docs/internals/threads.md#what-a-thread-waits-for).
 type hint struct {
 	state State
 	op    string
 	kind  string
 }
 
-// maxHintFrames limits how many of the innermost frames are searched. A wait for a condition variable is two or three
-// frames out, because it sleeps in its mutex. Any other wait is the innermost frame.
+// maxHintFrames limits how many of the innermost frames are searched. Most waits show in the innermost frame. The wait
+// for a condition variable shows two or three frames outward, because there the innermost frame is Mutex#sleep.
 const maxHintFrames = 4
 
 // frameHints has the methods of Ruby's own classes in which threads wait. The keys are labels of Ruby 3.4, and older
@@ -55,14 +56,14 @@ var frameHints = map[string]hint{
 	"Socket#__accept": {IO, OpAccept, ""}, "Socket#connect": {IO, OpConnect, ""}, "Socket#__connect": {IO, OpConnect, ""},
 }
 
-// mutexSleep has the methods in which a ConditionVariable sleeps. Their callers show whether a sleep belongs to a
-// ConditionVariable.
+// mutexSleep has the methods in which a thread sleeps while it waits for a ConditionVariable. Other code calls them,
+// too, so only the calling frames show whether the thread waits for a ConditionVariable.
 var mutexSleep = map[string]bool{"Thread::Mutex#sleep": true, "Mutex#sleep": true}
 
 // FitsLock reports whether a thread with this stack can wait for a lock of a kind ("Mutex" or "Monitor"). If it
 // cannot, the stack was read before the wait began. Ruby takes a Monitor only in Monitor's own methods, and after a
-// wait for a condition variable (ext/monitor/monitor.c, 2.7 to 4.0). It takes a Mutex in these ways, and in other C
-// functions that have a Mutex of their own (io_binwrite in io.c, for example).
+// wait for a condition variable (ext/monitor/monitor.c, 2.7 to 4.0). It takes a Mutex in Mutex's methods and after
+// such a wait. It also takes one in other C functions that have their own Mutex (io_binwrite in io.c, for example).
 func FitsLock(dict *sampler.Dictionary, stack sampler.StackID, kind string) bool {
 	if stack == 0 {
 		return false
@@ -85,8 +86,8 @@ func FitsLock(dict *sampler.Dictionary, stack sampler.StackID, kind string) bool
 	}
 }
 
-// OnlyWaits reports whether a stack's innermost frames belong to a method that waits without making objects. A method
-// that reads, such as IO#gets, makes objects.
+// OnlyWaits reports whether a stack's innermost method only waits and makes no objects. Such a stack cannot be the
+// cause of a garbage collection. A method that reads, such as IO#gets, makes objects.
 func OnlyWaits(dict *sampler.Dictionary, stack sampler.StackID) bool {
 	if dict == nil || stack == 0 {
 		return false
@@ -102,7 +103,7 @@ func OnlyWaits(dict *sampler.Dictionary, stack sampler.StackID) bool {
 	return false
 }
 
-// hintTable finds the hints of stacks. It looks up each frame only once.
+// hintTable finds the hints of stacks. It looks up each frame's label only once.
 type hintTable struct {
 	dict *sampler.Dictionary
 	// frames has, by FrameID, 1 + the index of the frame's hint in said. It is 0 if the frame was not looked up yet.
@@ -159,7 +160,7 @@ func (t *hintTable) frame(id sampler.FrameID) frameHint {
 	f := frameHint{sleep: mutexSleep[label], h: frameHints[label]}
 	n := slices.Index(t.said, f)
 	if n < 0 {
-		// There are fewer different hints than a byte holds.
+		// A byte is enough for the index, because there are fewer than 255 different hints.
 		n = len(t.said)
 		t.said = append(t.said, f)
 	}

@@ -50,7 +50,8 @@ type Wait struct {
 	Cut bool
 	// Uncounted is set if the thread's counters were never read, so nothing proves how long the wait was.
 	Uncounted bool
-	// After is the thread's state before it wanted the GVL. It is Unknown if that was not seen.
+	// After is the state after which the wait came: what the thread did before it wanted the GVL. It is Unknown if no
+	// sample showed this.
 	After State
 	// Before is the state that ended when the wait began. Its DurationNS is the state's length by samples.
 	Before ThreadState
@@ -76,7 +77,8 @@ func (w *Wait) NS() int64 { return w.ToNS - w.FromNS }
 // Open reports whether the wait can be longer than the part that was seen.
 func (w *Wait) Open() bool { return w.InProgress || w.Cut }
 
-// SureNS returns how long this is known to be a single wait, in ns. Without counters, it is the length by samples.
+// SureNS returns for how long the thread certainly waited without a break, in ns. Without counters, it is the length
+// by samples.
 func (w *Wait) SureNS() int64 {
 	if w.Uncounted {
 		return w.NS()
@@ -184,7 +186,7 @@ type Tick struct {
 	Exact bool
 	// Stopped is set if a thread that holds a GVL is stopped by a signal or a debugger, or frozen by its cgroup.
 	Stopped bool
-	// Payer is the stack of the GCInterval that begins with this sample. PayerKnown is set if one begins.
+	// Payer is the stack to which collection time counts from this sample on. PayerKnown is set if there is one.
 	Payer      sampler.StackID
 	PayerKnown bool
 }

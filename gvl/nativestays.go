@@ -10,8 +10,8 @@ import (
 // nativeAskNS is the interval at which ddtop requests the native stacks of blocked threads, in ns.
 const nativeAskNS = 250_000_000
 
-// InNative reports whether C functions on a thread's stack can explain the state. They can if the thread waits, or
-// works, in code outside Ruby.
+// InNative reports whether C functions on a thread's stack can explain the state. This is so if the thread waits or
+// works in C code.
 func (s State) InNative() bool {
 	switch s {
 	case IO, Lock, Native, Stalled:

@@ -70,8 +70,8 @@ func (c *Classifier) sameOwners(s *sampler.Sample) bool {
 }
 
 // findCollector finds the holder that collects garbage. It is the holder whose ractor has the VM's lock. If no ractor
-// is known to have it, the collector is the only holder, or the only one that does not sleep in a futex. Holders at a
-// barrier sleep in one.
+// is known to have it, the collector is the only holder, or the only one that does not sleep in a futex. A holder that
+// waits at a barrier sleeps in a futex, so it is not the collector.
 func (c *Classifier) findCollector(s *sampler.Sample) {
 	c.collector = -1
 	if !s.GC.Valid || !s.GC.During {
@@ -97,18 +97,18 @@ func (c *Classifier) findCollector(s *sampler.Sample) {
 	}
 }
 
-// named reports whether the owner field names a thread that is about to run. From 3.3 on, the field may also name the
-// thread only at the start of the read. The thread's own words, read in between, were not linked yet, so the thread
-// has not run yet. To run before, it would have had to take the lock, run, wake the next thread and unlink in the
-// first half of the read.
+// named reports whether the owner field names a thread that is about to run. From 3.3 on, it is enough if the field
+// names the thread at the start of the read. The thread's own data, read after the field, did not show it as running
+// (BitLinked), so it has not run yet. Otherwise it would have had to take the lock, run, wake the next thread and
+// unlink in the first half of the read.
 func (c *Classifier) named(id sampler.ThreadID, r *sampler.Ractor) bool {
 	return r.OwnerEnd == id || c.proc.Era == sampler.EraSched && r.OwnerStart == id
 }
 
 // letGo reports whether a thread released the GVL during the read. The owner field named this thread at the start, and
-// another one at the end. The thread's own words, read in between, show that it is in a blocking region. From 3.3 on,
-// the thread's node stays linked while the thread wakes the next one. This takes longer than a short call runs. If
-// this counted as running, loads with 100,000 hand-overs per second would show four times the running time that Ruby's
+// another one at the end. The thread's own data, read in between, shows that it is in a blocking region. From 3.3 on,
+// the thread's node stays linked while the thread wakes the next one. Waking takes longer than a short call runs. If
+// it counted as running, loads with 100,000 hand-overs per second would show four times the running time that Ruby's
 // events show (internal/accuracy).
 func (c *Classifier) letGo(t *sampler.Thread, r *sampler.Ractor) bool {
 	return c.proc.Era == sampler.EraSched && t.ID == r.OwnerStart && t.ID != r.OwnerEnd &&

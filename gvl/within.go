@@ -22,11 +22,11 @@ type within struct {
 	text  string
 }
 
-// wordsOf returns Detail.Within for the main thread. Normally the outermost frame is the program's file, <main>. If it
-// is a block, Ruby runs a hook at the program's end, unless a fiber runs. There is one exception: a process that a
-// thread other than the main one has forked. There, the outermost frame is this thread's block, and the stack has a
-// call of fork. Some C functions never call blocks. If a block is directly above such a function, Ruby has interrupted
-// it for a signal or a finalizer.
+// wordsOf returns Detail.Within for the main thread. Normally the outermost frame is the program's file, <main>. If
+// the outermost frame is a block, Ruby runs a hook at the program's end, unless a fiber runs. There is one exception:
+// a process that a thread other than the main one has forked. There, the outermost frame is this thread's block, and
+// the stack has a call of fork. Some C functions never call a block (waitsAlone). If the stack shows a block as called
+// by such a function, Ruby has interrupted the function for a signal or a finalizer.
 func (w *within) wordsOf(dict *sampler.Dictionary, t *sampler.Thread) string {
 	root := t.Bits&sampler.BitRootFiber != 0
 	if t.Stack == 0 || dict == nil || t.Quality&(sampler.StackFailed|sampler.StackPartial) != 0 {

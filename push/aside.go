@@ -122,8 +122,8 @@ func (l *lane) tryLast(tried map[string]bool) try {
 	return try{tried: true, err: err}
 }
 
-// read reads the oldest payload for which the function may returns true, and notes its group. broken is set if the
-// data is no payload.
+// read reads the oldest payload for which may(name, mark) is true. If the payload has no group in its mark yet, read
+// notes its group there. broken is an error if the data is no payload.
 func (l *lane) read(may func(string, spool.Mark) bool) (name string, p *Payload, mark spool.Mark, broken, err error) {
 	for {
 		var data []byte
@@ -151,7 +151,8 @@ func (l *lane) read(may func(string, spool.Mark) bool) (name string, p *Payload,
 	}
 }
 
-// note stores a payload's mark in the spool. If the disk does not keep it, note logs this once.
+// note stores a payload's mark in the spool: how often it was tried, and until when it is set aside. If the disk does
+// not keep the mark, note logs this once.
 func (l *lane) note(name string, m spool.Mark) {
 	if err := l.Queue.Note(name, m); err != nil && !l.unkept {
 		l.unkept = true
@@ -240,8 +241,8 @@ func (l *lane) notTaken(name string, p *Payload, m spool.Mark, err error, now ti
 	return l.round.next(name, m, err, asked)
 }
 
-// next decides how a round continues after a failure. asked is set if the destination has requested a pause. Then only
-// one other payload is tried after the pause.
+// next decides how a round continues after a failure. asked is set if the destination has requested a pause. Then the
+// round ends after one other payload, which is tried after the pause.
 func (r *round) next(name string, m spool.Mark, err error, asked bool) try {
 	r.err = err
 	if r.head == "" {
@@ -257,7 +258,7 @@ func (r *round) next(name string, m spool.Mark, err error, asked bool) try {
 	}
 	r.tried[name], r.groups[m.Group] = true, true
 	if r.probes >= maxProbes || asked && r.probes > 0 {
-		// The next round begins with the oldest payload, too. But the others that it tries after that were not tried
+		// The next round begins with the oldest payload again. But then it continues with payloads that were not tried
 		// in this round.
 		*r = round{tried: r.tried, groups: r.groups}
 		return try{tried: true, err: err}
@@ -292,7 +293,8 @@ func (l *lane) asideFor(failed int) time.Duration {
 	return d/2 + time.Duration(l.random()*float64(d/2))
 }
 
-// noteAside sets Stats.AsideError. An empty text is ignored while payloads are still set aside.
+// noteAside sets Stats.AsideError. An empty text means that a payload was accepted. It is ignored while other payloads
+// are still set aside.
 func (l *lane) noteAside(text string) {
 	if text == "" && (len(l.apart) > 0 || l.Queue.Stats().Aside > 0) {
 		return

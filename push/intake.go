@@ -50,7 +50,7 @@ func (i *intake) close() {
 	i.wake()
 }
 
-// next returns the oldest item, and waits for one if there is none. ok is false after the last one.
+// next returns the oldest item. If there is none, next waits for one. ok is false if the intake is closed and empty.
 func (i *intake) next() (data []byte, ok bool) {
 	for {
 		i.mu.Lock()

@@ -112,9 +112,9 @@ func (p *Pusher) Offer(pid int, encode func(Destination) (Payload, error)) {
 	}
 }
 
-// Close tries to send each queued payload once, and stops. It logs how many remain in the queues, and how many of
-// these are lost. It returns when ctx ends, even if the disk or the network hangs. Callers must not call Add after
-// Close.
+// Close tries to send each queued payload once, and stops. It logs how many payloads were not sent, and how many of
+// these are lost because the disk has not stored them. It returns when ctx ends, even if the disk or the network
+// hangs. Callers must not call Add after Close.
 func (p *Pusher) Close(ctx context.Context) {
 	for _, l := range p.lanes {
 		l.intake.close()

@@ -6,15 +6,16 @@ import (
 )
 
 var (
-	// card matches what may be the number of a payment card: the first digits and the length of each brand, whole or
-	// in groups. It matches no part of a longer number or of a UUID.
+	// card matches what may be the number of a payment card: a number with a brand's first digits and length. It can
+	// be written with or without separators between its groups. card matches no part of a longer number or of a UUID.
 	card = regexp.MustCompile(`(?:^|[^\w-])((?:4\d{3}|5[1-5]\d\d|2[2-7]\d\d|6(?:011|4[4-9]\d|5\d\d))[ -]?\d{4}[ -]?\d{4}[ -]?\d{4}` +
 		`|3[47]\d\d[ -]?\d{6}[ -]?\d{5})(?:$|[^\w-])`)
 	// iban matches what may be the number of a bank account (ISO 13616), whole or in groups of four.
 	iban = regexp.MustCompile(`\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,4})?\b`)
 )
 
-// hasAccount reports whether a value contains the number of a payment card or of a bank account. Check digits decide.
+// hasAccount reports whether a value contains the number of a payment card or of a bank account. A number counts only
+// if its check digits are right.
 func hasAccount(value string) bool {
 	for _, text := range card.FindAllStringSubmatch(value, -1) {
 		if luhn(withoutSigns.Replace(text[1])) {

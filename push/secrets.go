@@ -265,7 +265,7 @@ var (
 		`|--([A-Za-z][\w-]*) +([^\s-]\S*)`)
 	// named matches name: value in JSON and YAML, but not the tag of an image (shop/token:1.2).
 	named = regexp.MustCompile(`(?:^|[\s{,;|"'])([A-Za-z][\w-]*)["'\\]{0,2}\s*:\s*["'\\]{0,2}([^\s"',}|\\]+)`)
-	// element matches <name>value in XML.
+	// element matches <name>value in XML, up to the next tag.
 	element = regexp.MustCompile(`<([A-Za-z][\w.-]*)[^<>]*>([^<]+)`)
 	// ofQuery matches URL parameters whose names mean a secret only in a URL.
 	ofQuery = regexp.MustCompile(`(?i)[?&;](?:key|code|sig|signature|x-amz-\w*)=[^&\s]`)
@@ -335,9 +335,9 @@ func looksRandom(key, value string) bool {
 // isHex reports whether a value has only hexadecimal digits and "-", as a UUID has.
 func isHex(text string) bool { return strings.Trim(strings.ToLower(text), "0123456789abcdef-") == "" }
 
-// mixed reports whether a text looks like a random mix of letters and digits. One kind has only hexadecimal digits, 24
-// or more. The other has a part of 20 or more characters without "-" and "_", which changes between kinds at every
-// third character on average.
+// mixed reports whether a text looks like a random mix of letters and digits. There are two kinds. One is 24 or more
+// hexadecimal digits. The other is a part of 20 or more characters without "-" and "_", in which lower case, upper
+// case and digits alternate often. There must be at least one change for three characters.
 func mixed(text string) bool {
 	plain := strings.NewReplacer("-", "", "_", "").Replace(text)
 	if len(plain) >= 24 && isHex(plain) {
@@ -351,7 +351,8 @@ func mixed(text string) bool {
 	return false
 }
 
-// changes counts changes between lower case, upper case and digits. It returns zero if there are no digits.
+// changes counts the places where lower case, upper case and digits meet, as in aB3. It returns zero for a text
+// without digits.
 func changes(text string) int {
 	kind := func(c byte) int {
 		switch {

@@ -114,8 +114,8 @@ func (l *lane) hasSpooled() bool {
 	return l.spooled
 }
 
-// deliver sends a payload, and removes it if it was accepted or refused. It returns an error if the payload must be
-// tried again.
+// deliver sends a payload, and removes it from the queue if it was accepted or refused. It returns an error if the
+// payload must be sent again later. broken is the error of a payload that could not be read from the queue, or nil.
 func (l *lane) deliver(name string, payload *Payload, broken error) error {
 	err := broken
 	if err == nil {
@@ -141,7 +141,7 @@ func (l *lane) deliver(name string, payload *Payload, broken error) error {
 
 func (l *lane) remove(name string) {
 	if err := l.Queue.Remove(name); err != nil {
-		// The queue does not list the payload now. But its file is still there, so after a restart ddtop would send it
+		// The queue has dropped the payload. But its file is still there, so after a restart ddtop would send it
 		// again.
 		l.log.Error(l.one+" that was sent could not be removed from the spool", "err", err)
 	}
@@ -193,8 +193,8 @@ func (l *lane) failed(err error) {
 	}
 }
 
-// refused notes that a payload was refused for good. It logs equal reasons only once until a payload is accepted
-// again.
+// refused notes that a payload was refused for good. It does not log a reason that equals the last one, until a
+// payload is accepted.
 func (l *lane) refused(p *Payload, err error) {
 	l.mu.Lock()
 	l.stats.Refused++

@@ -70,7 +70,8 @@ const (
 	changeBits  = iota
 )
 
-// oddDoing is a bit in the number for an odd change's state. It means that Doing follows. It exists since version 7.
+// The state of an odd change is written as a number. The bit oddDoing in it means that Doing follows (since version
+// 7).
 const oddDoing = 1 << 4
 
 // checkChanges returns an error for changes that a reader would refuse.
@@ -88,8 +89,8 @@ func checkChanges(c *sampler.Changes) error {
 	return nil
 }
 
-// reset prepares for a new block. An encoder keeps what it knows of the threads, and writes it at the start of the new
-// block, if this has changes.
+// reset prepares for a new block. An encoder keeps what it knows of the threads. If the new block has changes, it
+// writes this knowledge before them.
 func (st *changesState) reset() {
 	st.recent, st.begun, st.listed = st.recent[:0], false, 0
 }
@@ -104,7 +105,7 @@ func (st *changesState) forget() {
 }
 
 // find returns a thread and its index in recent, or -1 if the thread is not in recent. If the thread is not known,
-// find returns a new one, which is not in the state until move adds it.
+// find returns a new one, which move later adds to threads and recent.
 func (st *changesState) find(thread sampler.ThreadID, tid int32) (*changing, int) {
 	t := st.threads[tid]
 	if t == nil || t.thread != thread {
@@ -361,8 +362,8 @@ func (st *changesState) sorted() []*changing {
 
 // joint is where a receiver's knowledge of the changes of the GVL ends.
 type joint struct {
-	// toNS is ToNS of the last sample. begun is true if there was one, or if the recording begins with the next
-	// sample.
+	// toNS is ToNS of the last sample that the receiver has. begun is true if there is such a sample, or if the
+	// recording begins with the next sample.
 	toNS  int64
 	begun bool
 }

@@ -8,8 +8,8 @@ import (
 )
 
 // Allocations by class are an estimate (sampler.AllocClasses), so they are written rounded. Numbers of objects are
-// rounded to one part in objectParts, the sums of squares to a float32. The values are rounded, not their differences,
-// so errors do not add up.
+// rounded to one part in objectParts, the sums of squares to a float32. The totals are rounded before their
+// differences are written, so rounding errors do not add up.
 const objectParts = 1024
 
 // maxObjects limits a number of objects, in parts. A float64 cannot add single objects to larger sums anyway.
@@ -21,7 +21,7 @@ type classFigures struct {
 	squares, products uint32 // bits of a float32
 }
 
-// classState is the estimate from which the next one is written as a difference.
+// classState is the previous estimate of a block. The next one is written as its difference from this.
 type classState struct {
 	instants, seen uint64
 	all            classFigures

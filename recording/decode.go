@@ -34,8 +34,8 @@ func (d *decoder) skipTo(t int64) (ok bool) {
 	}
 }
 
-// inRange calls fn with the samples in [t0, t1). It stops before the first sample at or after t1. j describes which
-// changes the receiver has, and is updated.
+// inRange calls fn with the samples in [t0, t1). It stops before the first sample at or after t1. j says up to which
+// time the receiver knows the changes of the GVL. inRange updates j.
 func (d *decoder) inRange(t0, t1 int64, j *joint, fn func(*sampler.Sample)) error {
 	for first := true; ; {
 		if ns, ok := d.peekTime(); ok && ns >= t1 || !d.next() {

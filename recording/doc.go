@@ -67,7 +67,8 @@ const (
 	// maxListed limits how many threads all samples of a block list together. A sample with many threads can take only
 	// a few bytes, and each of its threads is handled once. This many threads take seconds of a CPU.
 	maxListed = 1 << 27
-	// maxStrings to maxBlockThreads limit the elements of a block's tables, maxTexts the strings among its samples.
+	// maxStrings to maxBlockThreads limit the elements of a block's tables. maxTexts limits the strings that stand
+	// among its samples, outside the tables.
 	maxStrings      = 1 << 20
 	maxFrames       = 1 << 18
 	maxNodes        = 1 << 22
@@ -81,8 +82,8 @@ const (
 	maxListedFibers = 1 << 23
 	// maxListedChanges limits the changes of the GVL in all samples of a block. This many take a second of a CPU.
 	maxListedChanges = 1 << 21
-	// enough is the divisor of a table's limit: the writer closes a block early once a table has a quarter of its
-	// limit.
+	// The writer closes a block early if one of its tables has reached its limit divided by enough. So no table comes
+	// near the limit that a reader accepts.
 	enough = 4
 	// maxDescription limits the data of a block that holds the process, a note or the end, in bytes.
 	maxDescription = 4 << 20

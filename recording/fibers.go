@@ -11,7 +11,7 @@ import (
 type fibersState struct {
 	list, spare  []sampler.Fiber
 	atNS, readNS int64
-	// listed is the number of fibers that all samples of the block list together.
+	// listed is the sum of the numbers of fibers in all samples of the block. It is limited (maxListedFibers).
 	listed int
 }
 
@@ -38,8 +38,9 @@ func checkFibers(f *sampler.Fibers) error {
 	return nil
 }
 
-// same returns the previous values of the fiber with number n. It searches the previous list from the index from on,
-// and returns the index after the fiber. The list is in the order of the numbers.
+// same returns the previous values of the fiber with number n, or zero values for a new fiber. It searches the
+// previous list, which is in the order of the numbers, beginning at the index from. next is the index at which to
+// begin the search for the next fiber.
 func (st *fibersState) same(n sampler.FiberNumber, from int) (was sampler.Fiber, next int) {
 	for ; from < len(st.list); from++ {
 		switch f := &st.list[from]; {

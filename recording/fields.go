@@ -115,7 +115,8 @@ func (w *wire) ractorList(next []sampler.Ractor) {
 	}
 }
 
-// threadList writes or reads the list of threads: how many of the first and last threads stay, and the IDs in between.
+// threadList writes or reads how the list of threads differs from the previous sample's list. It carries how many of
+// the first and of the last threads are the same, and the IDs of the threads in between.
 func (w *wire) threadList(next []sampler.Thread) {
 	old := w.sample.Threads
 	prefix, suffix := 0, 0
@@ -160,8 +161,9 @@ func (w *wire) threadList(next []sampler.Thread) {
 	}
 }
 
-// writeThreads writes each thread that differs from its prediction: how many unchanged threads come before it, and its
-// changed values. At the end it writes how many unchanged threads are left, which shows a reader that none follows.
+// writeThreads writes each thread that differs from its prediction, which is the thread of the previous sample. Before
+// each such thread it writes how many unchanged threads come first, then the changed values. At the end it writes how
+// many unchanged threads are left, which shows a reader that none follows.
 func (w *wire) writeThreads(next []sampler.Thread) {
 	gap := uint64(0)
 	for i := range next {
@@ -255,7 +257,7 @@ func (w *wire) thread(p, t *sampler.Thread, m *memory, mask uint64) {
 	if mask&threadOmitted != 0 {
 		small(w, &p.Omitted, t.Omitted)
 	}
-	// These two are bools, so the bit alone means the other value.
+	// These two values are bools. So a bit in mask means that the value is the opposite of the previous one.
 	if mask&threadRechecked != 0 {
 		pk.Rechecked = !pk.Rechecked
 	}
@@ -271,7 +273,8 @@ func (w *wire) thread(p, t *sampler.Thread, m *memory, mask uint64) {
 	w.serving(&p.Serving, &t.Serving, mask)
 }
 
-// serving writes or reads the changed values. mask is a thread's mask.
+// serving writes or reads those values of a thread's Serving that have changed. mask is the thread's mask, and says
+// which these are.
 func (w *wire) serving(p, s *sampler.Serving, mask uint64) {
 	if mask&threadWork != 0 {
 		p.Work = w.works.carry(w, s.Work)
@@ -321,7 +324,8 @@ func (w *wire) kernelSum(field *int64, next int64) {
 	}
 }
 
-// call writes or reads a thread's call. back is the call before the last one, to which threads often return.
+// call writes or reads a thread's call, which is the system call that it waits in. back is the call before the last
+// one, to which threads often return.
 func (w *wire) call(c, back call) call {
 	if w.uint(bit(!w.reading && c != back, changeOther)) == changeBack {
 		return back

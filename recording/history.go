@@ -27,7 +27,8 @@ type History struct {
 	pending int
 }
 
-// memoryBlock is a closed block. It has its streams, and a little later its compressed data instead.
+// memoryBlock is a closed block. At first its samples are in fresh. Once they are compressed, they are in data
+// instead, and fresh is empty.
 type memoryBlock struct {
 	header  header
 	fresh   streams

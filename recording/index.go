@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// resyncFactor limits how many bytes are checksummed in the search for whole blocks after damage, as a multiple of the
-// file's size. A malicious file could have the beginning of a block at every byte.
+// resyncFactor limits how many bytes are checksummed in the search for complete blocks after damage. It is a multiple
+// of the file's size. Without it a malicious file, with the beginning of a block at every byte, would take very long.
 const resyncFactor = 4
 
 // resyncChunk is the number of bytes that are searched for a block at a time.
@@ -102,7 +102,8 @@ func (s *scanner) lost(pos, next int64) {
 	d.Truncated = next == s.size
 }
 
-// take adds a complete block. It returns false for a block with invalid contents.
+// take notes a complete block: the place of samples, or the content of an end or a note. It returns false if the
+// block's content is invalid.
 func (s *scanner) take(pos int64, h header) (bool, error) {
 	if (h.kind == kindEnd || h.kind == kindNote) && h.stored > maxDescription {
 		return false, nil

@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// checkNativeLocks returns an error for locks that a reader would refuse.
+// checkNativeLocks returns an error for locks that a reader of the recording would refuse.
 func checkNativeLocks(n *sampler.NativeLocks) error {
 	if n == nil {
 		return nil

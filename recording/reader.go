@@ -47,13 +47,14 @@ type Reader struct {
 	comp    *zstd.Decoder
 
 	mu sync.Mutex
-	// threads has, for each thread, the number of the block whose ThreadInfo is in dict. A later block's replaces it.
+	// threads maps a thread to the index of the block from which dict has its ThreadInfo. A later block's ThreadInfo
+	// replaces it, and an earlier block's does not.
 	threads map[sampler.ThreadID]int
 }
 
-// Open opens a recording and checks all of it. The error is errNotRecording, errVersion, errDamaged if the description
-// of the process cannot be read, or an error of the file system. If only other parts are damaged, Open succeeds, and
-// Damage describes the damage.
+// Open opens a recording and checks all of it. It returns errNotRecording, errVersion or an error of the file system.
+// It returns errDamaged if the description of the process cannot be read. If other parts are damaged, Open succeeds,
+// and Damage describes the damage.
 func Open(path string) (*Reader, error) { return OpenContext(context.Background(), path, nil) }
 
 // OpenContext is like Open, for a file that may be large. If progress is not nil, OpenContext calls it from time to
@@ -115,7 +116,7 @@ func (r *Reader) Redact(names *redact.Redactor) {
 	r.process, r.notes = names.Process(r.process), names.Notes(r.notes)
 }
 
-// Own changes which code counts as the program's own, in everything that the Reader returns from now on.
+// Own sets the patterns that decide which code is the program's own, for all that the Reader returns from now on.
 func (r *Reader) Own(code *own.Code) { r.shown = code.View(r.shown) }
 
 // Process returns the description of the target when it was recorded.
@@ -180,8 +181,10 @@ func (r *Reader) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 	return sampler.ErrEnded
 }
 
-// Range calls fn with the samples whose TimeNS is in [t0, t1), in order. fn must not keep the Sample. In the first
-// sample the changes of the GVL are Fresh or unknown. The error is errDamaged or an error of the file system.
+// Range calls fn with the samples whose TimeNS is in [t0, t1), in order. fn must not keep the Sample. Changes of the
+// first sample would continue changes of earlier samples, which fn does not get. So Range replaces them by the
+// threads' states at the sample's end (Fresh), or leaves them out. The error is errDamaged or an error of the file
+// system.
 func (r *Reader) Range(t0, t1 int64, fn func(*sampler.Sample)) error {
 	var j joint
 	for i := range r.blocks {
@@ -274,8 +277,8 @@ func (r *Reader) setThreads(block int, infos []sampler.ThreadInfo) {
 	}
 }
 
-// zstdRatio limits how much zstd data can grow. A zstd block yields at most 128 KiB and takes at least four bytes (RFC
-// 8878, section 3.1.1.2).
+// zstdRatio is the largest ratio of zstd data before and after compression. A zstd block yields at most 128 KiB and
+// takes at least four bytes (RFC 8878, section 3.1.1.2). unpack refuses data that promises more.
 const zstdRatio = 128 << 10 / 4
 
 // unpack returns a block's data uncompressed. It refuses data that does not have the length in the header.

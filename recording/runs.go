@@ -12,7 +12,7 @@ const (
 	runCollects
 )
 
-// checkRuns returns an error for a list that a reader would refuse.
+// checkRuns returns an error for a list that a reader of the recording would refuse.
 func checkRuns(list []sampler.NativeRun) error {
 	if len(list) > sampler.MaxNativeRuns {
 		return fmt.Errorf("%w: %d stacks of running threads in a sample", errLimit, len(list))

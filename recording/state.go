@@ -10,9 +10,9 @@ type state struct {
 	callsStep uint64
 	// pairs is true if the last samples had allocation pairs (GC.Pair). Then the next sample likely has one, too.
 	pairs bool
-	// at is the time of the last reading of the kernel in this sample, in units. The kernel is asked about one thread
-	// after the other. firstAfter is the time from the reading of memory to the first of these readings, in units. It
-	// is about the same in each sample.
+	// at is when the kernel was last read in this sample, in units. Each thread has a time of its own, because the
+	// kernel is read for one thread after the other. firstAfter is the time from the reading of memory to the first of
+	// these readings, in units. It is about the same in each sample.
 	at, firstAfter int64
 	asked          bool
 
@@ -163,8 +163,8 @@ func (st *state) predictPair() sampler.AllocPair {
 	return sampler.AllocPair{Thread: st.sample.Ractors[0].OwnerStart}
 }
 
-// notePair sets pairs by the pair of a sample. A sample in which no thread holds the GVL cannot have one, and is
-// ignored.
+// notePair sets pairs to true if a sample has an allocation pair, and to false if not. It ignores a sample in which no
+// thread holds the GVL, because such a sample cannot have a pair.
 func (st *state) notePair(p sampler.AllocPair) {
 	if p.Thread != 0 {
 		st.pairs = true
@@ -199,7 +199,7 @@ func (st *state) predictQuality(t *sampler.Thread) sampler.StackQuality {
 	return t.Quality &^ sampler.StackFresh
 }
 
-// predictReads returns the most likely Reads.
+// predictReads returns the most likely Reads of the next sample, whose depth is given.
 func (st *state) predictReads(depth sampler.Depth) sampler.Reads {
 	r := st.sample.Reads
 	r.Ticks++
@@ -213,8 +213,9 @@ func (st *state) predictReads(depth sampler.Depth) sampler.Reads {
 	return r
 }
 
-// units converts a time in ns to the unit in which it is written, rounded up. So only 0 becomes 0, and the kernel is
-// still read after the memory. The values are rounded, not the differences, so errors do not add up.
+// units converts a time in ns to the unit in which it is written, rounded up. So only 0 becomes 0. All times are
+// rounded in the same direction, so their order stays. The times are rounded, not their differences, so errors do not
+// add up.
 func units(ns int64) int64 {
 	n := ns / unit
 	if ns%unit > 0 {
@@ -241,8 +242,8 @@ func (st *state) atTime(at int64) {
 	st.at = at
 }
 
-// editThreads replaces the middle of the list of threads by ids. It keeps the first prefix and the last suffix
-// threads. Threads that stay in the list keep their values.
+// editThreads replaces the middle of the list of threads by ids. prefix and suffix are how many threads it keeps at
+// the beginning and at the end. Threads that stay in the list keep their values.
 func (st *state) editThreads(prefix, suffix int, ids []sampler.ThreadID) {
 	old := st.sample.Threads
 	clear(st.threadIndex)

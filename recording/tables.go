@@ -48,10 +48,10 @@ const (
 	threadEndedBy  = 4 // since version 14
 )
 
-// processAfter separates a peer's path from the process that listens there. No path contains it.
+// processAfter stands between a peer's path and the name of the process that listens there. No path contains it.
 const processAfter = "\x00"
 
-// The least size of an element of a table, in bytes: one for each of its numbers.
+// The least size of an element of each table, in bytes. An element has at least one byte for each of its numbers.
 const (
 	leastFrame  = 7
 	leastNode   = 2
@@ -140,7 +140,7 @@ func (b *tableBuilder) check(ids *blockIDs) error {
 	return nil
 }
 
-// withLength puts a table's length before it. It reuses the memory of spare.
+// withLength returns the table with n, its number of elements, before it. It reuses the memory of spare.
 func withLength(spare *[]byte, n int, table []byte) []byte {
 	*spare = append(binary.AppendUvarint((*spare)[:0], uint64(n)), table...)
 	return *spare
@@ -371,7 +371,8 @@ func readTables(raw []byte, dict *sampler.Dictionary, version uint32) (*decoder,
 	return d, c.err
 }
 
-// servingVersion is the first version with tables of requests and texts, pathVersion with the patterns of paths.
+// servingVersion is the first version with tables of requests and texts. pathVersion is the first with patterns of
+// paths.
 const servingVersion, pathVersion = 3, 10
 
 // readStrings reads the table of strings. Each string is there once, so at most one is empty.

@@ -8,18 +8,19 @@ import (
 	"github.com/ddtop/ddtop/sampler/redact"
 )
 
-// A wire writes samples to the streams of a block, or reads them. Each struct has one method that describes it for
-// both directions. The method gets the previous value, from the state, and the next value. It writes or reads the
-// numbers that turn the first into the second. While reading, the next value is unknown, and the value that is passed
-// has no effect.
+// A wire writes samples to the streams of a block, or reads them. Each struct of a sample has one method for both
+// directions. The method takes the previous value from the state, and gets the next value as an argument. It writes or
+// reads the numbers that turn the previous value into the next one. While reading, the next value is not known yet, so
+// the argument has no effect.
 //
-// Each method for a number takes it, writes it, and returns it. While reading, it returns the number that it has read.
+// A method for a number gets the number, writes it, and returns it. While reading, the method ignores its argument,
+// and returns the number that it has read.
 type wire struct {
 	state
 	reading bool
 	// out is the written data.
 	out streams
-	// c reads the structure. times and counts read the other streams.
+	// c reads streamStructure. times and counts read the streams of times and of counters.
 	c, times, counts cursor
 	// texts has the numbers of a block's strings, for writing. strings has the strings by number, for reading.
 	texts   map[string]uint32
@@ -32,8 +33,8 @@ type wire struct {
 
 	mids []sampler.ThreadID
 	rids []sampler.RactorID
-	// resumers is the number of elements in the Resumers of all threads together, queued in the queues of all ractors.
-	// A reader checks both against limits.
+	// resumers is the number of elements in the Resumers of all threads together. queued is the number of elements in
+	// the queues of all ractors. A reader checks both numbers against limits.
 	resumers, queued int
 	// listed is the sum of the numbers of threads in all samples of the block so far.
 	listed int

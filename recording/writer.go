@@ -74,7 +74,7 @@ func NewWriter(w io.Writer, p sampler.Process, d *sampler.Dictionary) (*Writer, 
 }
 
 // Write appends a sample. It only encodes, which takes a few microseconds. Every two seconds it passes a block to the
-// other goroutine. After an error of the disk nothing more is written, and a later call returns it.
+// other goroutine. After an error of the disk, the Writer writes nothing more, and a later call returns the error.
 func (w *Writer) Write(s *sampler.Sample) error {
 	if w.closed {
 		return errClosed

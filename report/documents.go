@@ -53,7 +53,7 @@ type Several struct {
 type Sibling struct {
 	PID    int   `json:"pid"`
 	Queued int64 `json:"queued"`
-	// Behind is the route of most requests in progress. It is null if the route is not known.
+	// Behind is the route that most of the process's requests in progress have. It is null if the route is not known.
 	Behind *string `json:"behind"`
 	// Idle is the number of processes of the same program that have idle threads.
 	Idle int `json:"idle"`

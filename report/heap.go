@@ -114,8 +114,8 @@ type HeapSlot struct {
 type HeapGrowth struct {
 	// SpanNS is the time from the first to the last count.
 	SpanNS int64 `json:"span_ns"`
-	// Compared is the number of Counts that can be compared: a collection ran since the count before. MajorCollections
-	// is how many major collections there were between the first and the last of these.
+	// Compared is how many of the Counts can be compared with the count before them, because a collection ran in
+	// between. MajorCollections is how many major collections there were between the first and the last of these.
 	Counts           int    `json:"counts"`
 	Compared         int    `json:"compared"`
 	MajorCollections uint64 `json:"major_collections"`
@@ -164,8 +164,8 @@ type HeapMemory struct {
 	Malloc HeapMalloc       `json:"malloc"`
 	// Copied compares the process with its parent. It is null if it was not forked, or if the parent cannot be read.
 	Copied *HeapCopied `json:"copied"`
-	// Grown explains the growth since the beginning. It is null without -d. It is also null if memory grew by less
-	// than 8 MB or less than 2 %.
+	// Grown explains the growth since the beginning of the measurement. It is null without -d. It is also null if
+	// memory grew by less than 8 MB or less than 2 %.
 	Grown *HeapMemoryGrown `json:"grown"`
 	// Asks lists code that asked the kernel for memory. It is null unless memory outside Ruby's objects grew.
 	Asks *HeapAsks `json:"asks"`
@@ -215,7 +215,7 @@ type HeapAsk struct {
 type HeapMemoryPart struct {
 	Kind  string `json:"kind"`
 	Bytes uint64 `json:"bytes"`
-	// GrownBytes is the growth since the beginning. It is null without -d.
+	// GrownBytes is the growth since the beginning of the measurement. It is null without -d.
 	GrownBytes *int64 `json:"grown_bytes"`
 }
 

@@ -39,9 +39,9 @@ func (f *StatFinding) When() string {
 	return Ago(*f.AgoNS)
 }
 
-// StatEvidence says how many samples a finding is based on. A finding is made from ten seconds. Samples and Stacks
-// count the samples, and the samples with stacks, in this time. ApartNS is the mean time between samples, in ns. It is
-// zero if changes are known without samples.
+// StatEvidence says how many samples a finding is based on. A finding is made from the data of ten seconds. Samples
+// and Stacks count the samples, and the samples with stacks, in this time. ApartNS is the mean time between samples,
+// in ns. It is zero if ddtop saw each change of the GVL as it happened and so did not depend on samples.
 type StatEvidence struct {
 	Samples int64 `json:"samples"`
 	Stacks  int64 `json:"stacks"`
@@ -55,8 +55,8 @@ type StatEvidence struct {
 // thread·ns: two threads that wait for 1 ns count 2. TotalNS = NobodyNS + OtherNS + RunningNS + StalledNS + GCNS.
 type StatBlame struct {
 	TotalNS int64 `json:"total_ns"`
-	// NobodyNS is the time in which no thread held the GVL (hand-over). OtherNS is the time of holders for which there
-	// was no room in the account, and of threads that no sample listed.
+	// NobodyNS is the time in which no thread held the GVL (hand-over). OtherNS is the time behind holders that
+	// exceeded the limit of account.Blame, and behind threads that no sample listed.
 	NobodyNS int64 `json:"nobody_ns"`
 	OtherNS  int64 `json:"other_ns"`
 	// RunningNS, StalledNS and GCNS are the rest, divided by what the holder did.

@@ -12,8 +12,9 @@ import (
 
 // StatQuality says how many samples the figures of a window are based on.
 type StatQuality struct {
-	// ApartNS is the mean time between two samples while the process worked, in ns. It is zero if changes are known
-	// without samples. StacksApartNS is the same for readings of stacks. It is zero if stacks were never read.
+	// ApartNS is the mean time between two samples while the process worked, in ns. It is zero if ddtop saw each
+	// change of the GVL as it happened and so did not depend on samples. StacksApartNS is the same for readings of
+	// stacks. It is zero if stacks were never read.
 	ApartNS       int64 `json:"apart_ns"`
 	StacksApartNS int64 `json:"stacks_apart_ns"`
 	// Lacks gives, for each kind of figure, the reason why its figures are null. The reason is null if there were

@@ -36,8 +36,8 @@ type StatPool struct {
 	Clients *int64 `json:"clients"`
 }
 
-// QueuesOf describes the queues from their first and last reading in a window. most is the largest backlog of the
-// window, or UnknownCount. It returns nil if the queues were never read.
+// QueuesOf describes the queues of a window. first and last are the first and the last reading of the queues in it.
+// most is the largest backlog of the window, or UnknownCount. QueuesOf returns nil if the queues were never read.
 func QueuesOf(first, last *sampler.Queues, most int64) *StatQueues {
 	if last == nil {
 		return nil

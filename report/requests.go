@@ -31,7 +31,7 @@ type StatFibers struct {
 	Waiting  int `json:"waiting"`
 	Requests int `json:"requests"`
 	// AgeNS is how long ago the first fiber was read, in ns. LookNS is how long it took to read all of them. Cut is
-	// set if there may be more fibers.
+	// set if there may be more fibers, because the reading was cut short.
 	AgeNS  int64 `json:"age_ns"`
 	LookNS int64 `json:"look_ns"`
 	Cut    bool  `json:"cut"`

@@ -8,15 +8,15 @@ import (
 
 const (
 	// MaxDictionaryBytes bounds the memory of a Dictionary's entries, names included. Entries beyond it are left out
-	// and counted, until a Keeper has removed others. Frames and stacks that are left out get leftOutLabel.
+	// and counted, until a Keeper has removed old entries. Frames and stacks that are left out get leftOutLabel.
 	MaxDictionaryBytes = 96 << 20
 	// mapSlack is the memory of a map as a multiple of its entries. A map is between half and seven eighths full.
 	// While it grows, an old and a new table exist.
 	mapSlack = 3
 )
 
-// shares is the number of processes that can be read at once with full limits. With more processes, Share reduces
-// them.
+// shares is the number of processes that can be read at once with full limits. With more processes, Share reduces the
+// limit of each.
 const shares = 2
 
 // Share returns the part of a limit that each of n processes gets while they are read at once.
@@ -83,8 +83,8 @@ func (d *entries) fits(n int64) bool {
 	return true
 }
 
-// costOf returns the memory of an entry of the given size together with its names. It counts the entry's copy as a key
-// of a map. The other copy is in a page, and is not included: a page counts as a whole when it is made.
+// costOf returns the memory of an entry of the given size together with its names. An entry is stored twice: as a key
+// of a map and in a page. costOf counts only the key, because a page counts as a whole when it is made.
 func costOf(size uintptr, names ...string) int64 {
 	bytes := int64(mapSlack * (size + unsafe.Sizeof(FrameID(0))))
 	for _, s := range names {

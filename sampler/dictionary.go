@@ -130,7 +130,8 @@ type Dictionary struct {
 	marks bool                   // the method Frame returns frames changed by Frame.Marked
 	own   func(Frame) Frame      // decides a frame's Origin (see Judged), or nil
 	hide  atomic.Pointer[Filter] // hides names for now
-	// routesOf is what Routes returned last.
+	// routesOf is the last result of Routes. Routes returns it again if neither the routes nor what is hidden has
+	// changed.
 	routesOf atomic.Pointer[routesOf]
 }
 
@@ -143,18 +144,19 @@ type entries struct {
 	works  intern.Table[Work, WorkID]
 	// named has the ID of the newest Work with each number.
 	named map[WorkNumber]WorkID
-	// routes maps Work.Path to the route of such requests. A path with several routes has "". renames counts changes
-	// of routes.
+	// routes maps a path of requests (Work.Path) to their route. It has "" for a path with several routes. renames
+	// counts how often routes has changed.
 	routes   map[string]string
 	renames  atomic.Uint64
 	texts    intern.Table[text, TextID]
 	threads  map[ThreadID]ThreadInfo
 	twins    map[string]twins // by name
 	overflow uint64
-	// bytes is the memory of all entries, and maxBytes its limit. leftOut is the stack that stands for those beyond
-	// the limit.
+	// bytes is the memory of all entries, and maxBytes its limit. leftOut is the stack that replaces stacks for which
+	// there is no room.
 	bytes, maxBytes int64
-	// told is the memory of the requests and texts that were added since some were last evicted (see toldPart).
+	// told is the memory of the requests and texts that were added since the last eviction of such entries (see
+	// toldPart).
 	told int64
 	// room is memory shared with other Dictionaries. It is nil if these entries share none. shared is how much of it
 	// these entries take, in bytes.
@@ -196,7 +198,7 @@ type Filter interface {
 // Hide makes this view (see View) return filtered entries from now on. With nil it returns everything again.
 func (d *Dictionary) Hide(f *Filter) { d.hide.Store(f) }
 
-// HidesDirectories reports whether at least the names of directories are hidden.
+// HidesDirectories reports whether any names are hidden. If so, the names of directories are among them.
 func (d *Dictionary) HidesDirectories() bool { return d.filter() != nil }
 
 // filter returns the filter in force. It is nil if there is none.

@@ -2,8 +2,8 @@ package sampler
 
 import "github.com/ddtop/ddtop/sampler/intern"
 
-// Generation numbers the periods in which a Dictionary is used, from 1 on. A Keeper begins a new period every half
-// minute. The Dictionary itself begins one after many new requests.
+// Generation numbers periods of time, from 1 on. A Dictionary notes in which period an entry was last used. A Keeper
+// begins a new period every half minute. The Dictionary itself begins one after many new requests.
 type Generation = intern.Generation
 
 // Generation returns the current generation. Callers that cache IDs of frames, stacks, peers, requests or texts must
@@ -116,9 +116,9 @@ func NewKeeper(d *Dictionary, keepNS int64) *Keeper {
 	return &Keeper{dict: d, keepNS: keepNS}
 }
 
-// Feed must get each sample before the next sample is interned, in the goroutine that interns. Every half minute Feed
-// begins a new generation. Then it evicts what is not needed, unless hold is set. That takes about 50 ns per entry of
-// the Dictionary.
+// Call Feed with each sample before the IDs of the next sample are interned, in the goroutine that interns. Every half
+// minute Feed begins a new generation. Then it evicts what is not needed, unless hold is set. That takes about 50 ns
+// per entry of the Dictionary.
 func (k *Keeper) Feed(s *Sample, hold bool) {
 	if n := len(k.turns); n > 0 && s.TimeNS-k.turns[n-1].atNS < keeperTurnNS && s.TimeNS >= k.turns[n-1].atNS {
 		return

@@ -9,7 +9,8 @@ import (
 const (
 	// maxNativeRun limits how many C functions one Frame stands for.
 	maxNativeRun = 32
-	// MissingNative is the label of the frame for C functions that could not be read. Functions further in were read.
+	// MissingNative is the label of the frame for C functions that could not be read, although the functions that they
+	// called could.
 	MissingNative = "C functions that could not be read"
 	// kernelPart is the Library of the frame that says in words what the kernel does for the innermost C function.
 	kernelPart = "kernel"

@@ -68,9 +68,9 @@ func (f Figure) String() string {
 }
 
 // LeastRates returns the rates, in Hz, at which the figures of a window have QualityMargin times their least quality.
-// It considers the first kinds in the order of Figure, all if kinds is NumFigures. exact is set for a process whose
-// changes are known without samples. A window shorter than QualityWindow has no figures of stacks, so it does not
-// raise stackHz.
+// It considers the kinds of figures below the parameter kinds. NumFigures means all of them. exact is set for a
+// process whose changes are known without samples. A window shorter than QualityWindow has no figures of stacks, so it
+// does not raise stackHz.
 func LeastRates(window time.Duration, exact bool, kinds Figure) (lockHz, stackHz float64) {
 	per := func(n int64, of, apart time.Duration) float64 {
 		hz := float64(n) / of.Seconds()
@@ -107,15 +107,15 @@ type Quality struct {
 	Found, Unfound int64
 }
 
-// polledShare limits the part of a period that is known only by samples. Below this limit the whole period counts as
-// exact. The part is never zero, because exact changes begin a moment after the attach.
+// polledShare is the largest part of a period that may be known only by samples if the period counts as exact. The
+// part is never zero, because exact changes begin a moment after the attach.
 const polledShare = .05
 
 // mostUnfound limits the part of the requests that are unfound. Up to this part, figures of requests are shown even if
-// there are too few samples. A smaller part is enough to mark them as lower bounds.
+// there are too few samples. Figures are marked as lower bounds already at a smaller part.
 const mostUnfound = .2
 
-// finds reports whether changes show nearly all requests, so that no sample has to.
+// finds reports whether changes show nearly all requests, so that requests need no samples.
 func (q *Quality) finds() bool {
 	return q.Found > 0 && float64(q.Unfound) <= mostUnfound*float64(q.Found+q.Unfound)
 }

@@ -8,9 +8,9 @@ import (
 // maxRoutes limits the patterns of paths whose route is remembered.
 const maxRoutes = 1024
 
-// learn remembers the route of a request together with the pattern of its path. If a pattern has two routes, neither
-// is used for other requests. If the remembered name says that no route matched (see unserved), the first route
-// replaces it. The caller holds mu.
+// learn remembers the route that a framework gave to a request, for other requests whose paths have the same pattern.
+// The parameter path is this pattern. If a pattern has two routes, neither is used for other requests. If the
+// remembered name says that no route matched (see unserved), the first real route replaces it. The caller holds mu.
 func (d *entries) learn(path, route string) {
 	was, known := d.routes[path]
 	switch {

@@ -83,7 +83,7 @@ const (
 	BitItems
 )
 
-// BlockKind is the kind of object in the target's memory that a thread which has released the GVL waits for.
+// BlockKind is the kind of object that a thread without the GVL waits for, according to the target's memory.
 type BlockKind uint8
 
 // The kinds of Blocked. BlockNone means that the target's memory names no object. Then only the kernel can say what
@@ -176,7 +176,8 @@ const (
 	SyscallLostLock   = "(lock of no thread)"
 	SyscallLostHelper = "(helper at a lock of no thread)"
 	// SyscallHelperLock means that the thread waits in a futex, and that a thread unknown to Ruby waits for a lock of
-	// C code. It also means that no thread unknown to Ruby is in a system call that can ask a server.
+	// C code. No thread unknown to Ruby is in a system call that can ask a server, so the wait is not for a server's
+	// answer.
 	SyscallHelperLock = "(helper at a lock)"
 )
 
@@ -197,8 +198,8 @@ const (
 	// StackUncertainTop means that the innermost frame cannot be trusted. The thread runs on a release where this
 	// frame may be incomplete, or the stack is partial.
 	StackUncertainTop
-	// WorkUnknown means that the thread's request or job could not be read. Without this bit, a thread without
-	// Serving.Work works for none. Recordings of older releases lack the bit.
+	// WorkUnknown means that the thread's request or job could not be read. If this bit is not set and Serving.Work is
+	// zero, the thread works for no request or job. Recordings of older releases lack the bit.
 	WorkUnknown
 )
 
@@ -219,7 +220,8 @@ type Thread struct {
 	// Native is Stack with the C functions that its innermost frame has called. It is zero if they are not known. They
 	// may have been read earlier than Stack, but the thread got no CPU in between (see Kernel.Turns).
 	Native StackID
-	// Resumers are the stacks of the fibers that resumed the running one, outward. It is nil if there is none.
+	// Resumers are the stacks of the fibers that wait for the running one. The first is the fiber that resumed it, the
+	// second is the first one's resumer, and so on. It is nil if there is none.
 	Resumers []StackID
 	Blocked  Blocked
 	Kernel   Kernel
@@ -335,8 +337,8 @@ const (
 func (s PressureSource) String() string { return wordOf(s, "none", "none", "cgroup", "machine") }
 
 // Pressure holds the kernel's pressure stall information (Documentation/accounting/psi.rst). The totals, in ns, only
-// grow. They count the time in which some, or all, of the busy tasks stood still. The tasks lacked a CPU, memory
-// (reclaiming it, reading it back) or I/O. When Source changes the totals begin again.
+// grow. They count the time in which some, or all, of the busy tasks stood still because they lacked a CPU, memory or
+// I/O. Tasks lack memory while they reclaim it or read it back. When Source changes, the totals begin again.
 type Pressure struct {
 	Source                     PressureSource
 	CPUSomeNS                  int64

@@ -41,7 +41,7 @@ type Process struct {
 	// Part is the role that the process had in a service when ddtop attached to it. It is "w0" for the worker with the
 	// number 0, "master" for a process with workers below it, and "" for most processes.
 	Part string `json:",omitempty"`
-	// CommandLine is the whole command line; empty when redacted.
+	// CommandLine is the whole command line. It is empty when redacted.
 	CommandLine []string
 	User        string
 	Host        string
@@ -50,7 +50,8 @@ type Process struct {
 	Era                               Era
 	// Machine is the target's ELF machine: "x86_64" or "aarch64".
 	Machine string
-	// Layout names the table of struct offsets in use. LayoutNote says if the table is not for this exact release.
+	// Layout names the table of struct offsets in use. LayoutNote is a note for the user if the table is not made for
+	// exactly this release. Otherwise it is empty.
 	Layout, LayoutNote string
 	// CPUs is the number of CPUs the target may use.
 	CPUs int
@@ -79,7 +80,8 @@ func (p Process) Name() string {
 	return p.Title + " " + p.Part
 }
 
-// Family is the part that a process has in a service at one moment, as its title and the processes below it show.
+// Family is the part that a process has in a service at one moment, such as a worker's. It comes from the process's
+// title and from the processes below it.
 type Family struct {
 	// Part is as in Process. Now is what the title of the process says of its work at this moment: "[3 of 5 busy]".
 	Part, Now string
@@ -98,7 +100,7 @@ type End struct {
 	AtNS int64
 	// Reason is a sentence for the user: "exited", "replaced itself by another program (exec)".
 	Reason string
-	// ExitKnown reports whether ExitCode holds what the kernel said (128+n for signal n).
+	// ExitKnown is true if ExitCode is known. ExitCode is from the kernel, and 128+n for an end by signal n.
 	ExitKnown bool
 	ExitCode  int
 }

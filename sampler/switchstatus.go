@@ -1,12 +1,13 @@
 package sampler
 
-// SwitchStatus is the state of following a process by thread switches. Sample.Changes are filled while On is set.
+// SwitchStatus says whether and how ddtop follows a process by thread switches. While On is set, Sample.Changes has
+// the changes.
 type SwitchStatus struct {
 	On bool
 	// Kind is "switches" if programs in the kernel make the records. It is "moved" if ddtop concludes them from events
 	// of the kernel and from the target's memory.
 	Kind string
-	// Wanted is true if the user asked for it. Auto is true if ddtop decides.
+	// Wanted is true if the user asked to follow thread switches. Auto is true if ddtop decides whether it does.
 	Wanted, Auto bool
 	// SinceNS is when following began, CLOCK_MONOTONIC in ns. It is zero if it never was on.
 	SinceNS int64

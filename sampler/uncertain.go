@@ -6,7 +6,7 @@ const UncertainMark = " [uncertain]"
 // Doubtful reports whether the frame itself can't be trusted, not only its line.
 func (f *Frame) Doubtful() bool { return f.Uncertain && !f.UncertainLine }
 
-// Mark returns what ends the name of the frame: UncertainMark, or "" if the frame can be trusted.
+// Mark returns the text to append to the frame's name: UncertainMark, or "" if the frame can be trusted.
 func (f *Frame) Mark() string {
 	if f.Doubtful() {
 		return UncertainMark

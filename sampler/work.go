@@ -91,10 +91,11 @@ func (d *Dictionary) InternText(s string) TextID {
 	return internTold(d.entries, &d.texts, text{CutName(s)})
 }
 
-// Every request needs a new entry, so in the end requests would take the memory of frames and stacks. When new
-// requests and texts have taken limit/toldPart bytes, those not in use are evicted, if all entries take more than
-// limit/2. limit is the most memory that the Dictionary may have. It is less if more than half of a shared memory is
-// taken: at most one part in toldShare of this shared memory.
+// Every request needs a new entry, so in the end requests would take the memory of frames and stacks. So unused
+// requests and texts are evicted when two conditions hold. New requests and texts have taken limit/toldPart bytes
+// since the last eviction. All entries together take more than limit/2. limit is the most memory that the Dictionary
+// may have. If more than half of a shared memory is taken, limit is at most one part in toldShare of the shared
+// memory.
 const (
 	toldPart  = 6
 	toldShare = 8

@@ -16,8 +16,8 @@ import (
 	"github.com/ddtop/ddtop/ui"
 )
 
-// The animation is one SVG with a picture for each step. CSS keyframes show one picture at a time. It has no script,
-// because GitHub blocks scripts.
+// The animation is one SVG with a picture for each step. CSS keyframes show one picture at a time. The SVG has no
+// script, because GitHub blocks scripts.
 
 // The size of the animation's pictures, in cells.
 const animationWidth, animationHeight = 110, 34
@@ -96,8 +96,8 @@ func (s step) take(ctx context.Context, r *recording.Reader) (ui.Picture, error)
 // outerSVG matches the first tag of a picture, and captures its width and height.
 var outerSVG = regexp.MustCompile(`^<svg [^>]*width="(\d+)" height="(\d+)"[^>]*>`)
 
-// animate puts pictures of one size into one SVG, which shows each for its step's length, again and again. A reader who
-// wants less motion sees the second picture.
+// animate puts pictures of the same size into one SVG. The SVG shows each picture for the length of its step, and then
+// begins again. A reader whose browser asks for reduced motion sees only the second picture.
 func animate(steps []step, pictures [][]byte) ([]byte, error) {
 	var total time.Duration
 	for _, s := range steps {

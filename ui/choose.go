@@ -48,9 +48,9 @@ type Choosing struct {
 	List func(context.Context) ([]Candidate, error)
 	// First is the first result of List.
 	First []Candidate
-	// Filter is the text typed so far.
+	// Filter is the text that the user has typed so far. Only processes that match it are listed.
 	Filter string
-	// Verb is a word of the footer for the key enter: "attach".
+	// Verb is the word for the key enter in the footer, such as "attach".
 	Verb string
 }
 
@@ -61,9 +61,9 @@ type Choice struct {
 }
 
 const (
-	// listFirst is the time between the first list and the second, which is the first that can show CPU shares.
+	// listFirst is the time between the first list and the second. CPU shares can be shown from the second list on.
 	// listEvery is the interval between all later lists. listRest makes this interval longer if lists are slow: the
-	// pause after a list is at least listRest times the time that making it took.
+	// pause after a list is at least listRest times the time that it took to make the list.
 	listFirst = 300 * time.Millisecond
 	listEvery = time.Second
 	listRest  = 30
@@ -104,7 +104,7 @@ type chooser struct {
 	cursor int // the PID of the selected row
 	all    []Candidate
 	filter []rune
-	// before has what is known of each process since the last list, by PID.
+	// before has each process's CPU time at the last list, by PID. Its difference to the next list is the CPU share.
 	before map[int]cpuTime
 	chosen Choice
 	failed error // the last error of List
@@ -116,8 +116,8 @@ type chooser struct {
 	lastPress mousePress
 }
 
-// cpuTime has the CPU time that a process had used at one moment, which is in the field at. share is the share of one
-// CPU that it used between the previous list and this moment. It is -1 if it is not known.
+// cpuTime has the CPU time of a process at the time of a list (the field at). share is the share of one CPU that the
+// process used since the list before. It is -1 if it is not known.
 type cpuTime struct {
 	started time.Time
 	at      time.Time
@@ -150,7 +150,8 @@ type candidatesMsg struct {
 	took time.Duration
 }
 
-// Init requests the next list.
+// Init returns commands that make the second list, and ask the terminal for its background colour if the theme needs
+// it.
 func (m *chooser) Init() tea.Cmd {
 	cmds := []tea.Cmd{m.listIn(listFirst)}
 	if m.opt.Theme == "" || m.opt.Theme == "auto" {
@@ -173,14 +174,14 @@ func (m *chooser) listIn(wait time.Duration) tea.Cmd {
 	}
 }
 
-// setList replaces the list, and sets the CPU shares since the last one.
+// setList replaces the list, and computes the CPU shares since the previous list.
 func (m *chooser) setList(l []Candidate) {
 	now := m.now()
 	next := make(map[int]cpuTime, len(l))
 	for _, c := range l {
 		t := cpuTime{started: c.Started, at: now, cpu: c.CPU, share: -1}
-		// Another process with the same PID began at another time. The same process can seem to begin up to a tick
-		// earlier or later, so differences below a second do not count.
+		// If the start differs, it is another process with the same PID. The start of the same process can change by
+		// up to a tick, because it is computed anew. So differences below a second do not count.
 		if b, ok := m.before[c.PID]; ok && c.CPU >= b.cpu && c.Started.Sub(b.started).Abs() < time.Second && now.After(b.at) {
 			t.share = float64(c.CPU-b.cpu) / float64(now.Sub(b.at))
 		}
@@ -351,7 +352,7 @@ func (m *chooser) press(at tea.Mouse) tea.Cmd {
 
 func (m *chooser) picture() (g *canvas.Grid, number int) { return &m.grid, m.drawn }
 
-// View returns the modes of the terminal. The painter draws the picture.
+// View returns the terminal's modes, such as the mouse's. It returns no picture, because the painter draws that.
 func (m *chooser) View() tea.View {
 	v := paintedView("ddtop")
 	if !m.opt.NoMouse {

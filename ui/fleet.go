@@ -113,7 +113,7 @@ func (f *fleet) forgetEnded() {
 	}
 }
 
-// model returns the screen of a process. It is nil until the process was opened.
+// model returns the screen of a process. It is nil if the user has not opened the process yet.
 func (f *fleet) model(of *scene.Member) *Model {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -135,7 +135,7 @@ func (f *fleet) List() []*scene.Member {
 	return out
 }
 
-// open shows a process, in the same view and at the same moment as the process before it.
+// open shows a process. It keeps the view and the moment that the previously shown process had.
 func (f *fleet) open(to *scene.Member) error {
 	from := f.shown
 	if to == from {
@@ -156,14 +156,14 @@ func (f *fleet) open(to *scene.Member) error {
 	if from != nil {
 		was := f.model(from)
 		takeOver(model, was)
-		// The process that was shown until now may be frozen at a moment. Its Store need not hold this moment now, and
-		// would otherwise drop no old data.
+		// The previous process may be frozen at a moment, for which its Store keeps old data. While it is not shown,
+		// its Store need not do so.
 		from.Store.Hold(was.Flame.Base != nil)
 	}
 	return nil
 }
 
-// attach adds what only a process among several has: view 8, and the keys to go to the others.
+// attach adds to a process's screen what it has only in a fleet: view 8, and the keys that lead to other processes.
 func attach(m *Model, f *fleet) {
 	m.fleet = f
 	m.pages[scene.PageProcesses] = f.page
@@ -211,7 +211,7 @@ func (f *fleet) openAndRefresh(to *scene.Member) tea.Cmd {
 	return m.fetch()
 }
 
-// which returns the number of m's process in the list, and how many processes there are, for "process 3 of 8".
+// which returns the position of m's process in the list, from 1, and the number of processes, as in "process 3 of 8".
 func (f *fleet) which(m *Model) (number, of int) {
 	list := f.List()
 	return slices.IndexFunc(list, func(x *scene.Member) bool { return f.model(x) == m }) + 1, len(list)
@@ -223,7 +223,7 @@ type memberMsg struct {
 	msg tea.Msg
 }
 
-// address makes the results of a command return to the process whose screen ran it.
+// address wraps the results of a command in a memberMsg, so that they reach the process whose screen ran it.
 func address(to *scene.Member, cmd tea.Cmd) tea.Cmd {
 	if cmd == nil {
 		return nil
@@ -266,7 +266,7 @@ func (f *fleet) View() tea.View { return f.screen().View() }
 // picture returns the picture of the process that is shown.
 func (f *fleet) picture() (g *canvas.Grid, number int) { return f.screen().picture() }
 
-// runGroup shows several processes until the user quits or ctx ends.
+// runGroup shows the processes of o.Group until the user quits or ctx ends.
 func runGroup(ctx context.Context, o scene.Options) error {
 	f := newFleet(o)
 	sampling, stop := context.WithCancel(ctx)
@@ -331,7 +331,7 @@ func longestRecording(g sampler.Group) time.Duration {
 	return longest
 }
 
-// processKeys lead from one process to another, in every view.
+// processKeys returns the keys that lead from one process to another in every view.
 func processKeys() []scene.Binding {
 	return []scene.Binding{
 		{Keys: []string{")", "shift+0"}, Show: "( )", Short: "process", Help: "the previous and the next process, in every view",

@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// maxMessageRows limits the rows of a message. A long message covers rows of the page.
+// maxMessageRows limits the rows of a message. A message of several rows covers the last rows of the page.
 const maxMessageRows = 4
 
 // drawFooter draws the last rows: the selection or the message of the last key, and the keys.
@@ -103,11 +103,11 @@ func drawKeys(m *Model, a canvas.Area, t *style.Theme, ownRow bool) int {
 	return w
 }
 
-// hintsApart separates the hints of a row. If there is no room, the last hints are left out.
+// hintsApart separates the hints in a row. drawDetail drops the last hints if the row is too narrow.
 const hintsApart = "   "
 
-// drawNames draws the names of the other views at the right end of a row, and returns where they begin. The live view
-// has no rule with the names.
+// drawNames draws the names of the other views at the right end of a row, and returns the column at which they begin.
+// It is for the live view. The other views have the names in the rule above them.
 func drawNames(m *Model, a canvas.Area) int {
 	others := slices.DeleteFunc(tabs(m.Offers), func(v page.View) bool { return v.ID == m.Page })
 	begin := a.W
@@ -125,8 +125,8 @@ func drawNames(m *Model, a canvas.Area) int {
 	return begin
 }
 
-// drawDetail describes what is selected in the view. If nothing is selected, it draws what can be selected. In the
-// live view it then also draws the names of the other views.
+// drawDetail describes what is selected in the view. If nothing is selected, it says what can be selected. In the live
+// view it then also draws the legend or the names of the other views.
 func drawDetail(m *Model, a canvas.Area, t *style.Theme) {
 	name, rest := m.current().Detail(&m.Scene)
 	if name == "" && m.Page == scene.PageLive && m.Regions.Legend == 0 && m.Regions.Detail != m.Regions.Footer {

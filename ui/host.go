@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// The Model is the Host of its pages.
+// The following methods make the Model a scene.Host, which its pages use.
 
 // Showing returns the scene that the picture shows.
 func (m *Model) Showing() *scene.Scene { return &m.Scene }

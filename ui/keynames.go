@@ -13,15 +13,16 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-// modifiers are the prefixes of a key's name, in the order in which they occur (uv.Key.Keystroke).
+// modifiers are the prefixes of a key's name, such as "ctrl+". Bubble Tea writes them in this order
+// (uv.Key.Keystroke).
 var modifiers = [...]string{"ctrl", "alt", "shift", "meta", "hyper", "super"}
 
-// otherNames maps common other names of keys and modifiers to Bubble Tea's names.
+// otherNames maps names that people use for keys and modifiers, such as "escape", to Bubble Tea's names.
 var otherNames = map[string]string{"escape": "esc", "return": "enter", "spacebar": "space", "pageup": "pgup", "pagedown": "pgdown", "pgdn": "pgdown",
 	"del": "delete", "ins": "insert", "control": "ctrl", "option": "alt", "command": "super", "cmd": "super"}
 
-// specialNames returns the names of the keys that are not characters. They are Bubble Tea's names, because it names
-// each key press. No name occurs twice.
+// specialNames returns the names of the keys that are not characters, such as "enter", each once. They are Bubble
+// Tea's names, because Bubble Tea reports each key press by such a name.
 func specialNames() []string {
 	var names []string
 	add := func(code rune) {

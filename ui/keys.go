@@ -208,9 +208,9 @@ func nextMatch(m *Model, d int) {
 	m.Refresh()
 }
 
-// CheckKey returns an error if the user's settings cannot give key the meaning of another key, which is in the
-// parameter does. key ("f", "ctrl+f", "f5", by Bubble Tea's name) must be a key that a terminal can send. The other
-// key ("space") must have a meaning in some view. ctrl+c always quits.
+// CheckKey checks a line of the user's settings that gives one key the meaning of another. The parameter key ("f",
+// "ctrl+f", "f5", by Bubble Tea's name) must be a key that a terminal can send, other than ctrl+c, which always quits.
+// The parameter does is the other key ("space"), which must have a meaning in some view.
 func CheckKey(key, does string) error {
 	if key == "" || key == "ctrl+c" {
 		return fmt.Errorf("the key %q can't be given another meaning", key)

@@ -26,9 +26,10 @@ var ErrCancelled = errors.New("it was cancelled before there was anything to sho
 
 // Progress is the progress of some work.
 type Progress struct {
-	// What names what is being read, for example a file's path.
+	// The field What names the thing that is being read, for example a file's path.
 	What string
-	// Done of Total are read, in bytes or in Unit. Total is zero if it is not known.
+	// Done is how much has been read, and Total how much there is to read. Both are in bytes or in Unit. Total is zero
+	// if it is not known.
 	Done, Total int64
 	// Unit names the counted unit. It is empty for bytes.
 	Unit string

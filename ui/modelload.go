@@ -40,7 +40,8 @@ func tickOn(m *Model) {
 	}
 }
 
-// loadScene reads the Store and draws. Without force, slowly changing parts may stay unchanged.
+// loadScene reads the Store and draws. Without force, a frozen screen keeps its data, and slowly changing parts may
+// stay unchanged.
 func loadScene(m *Model, force bool) {
 	if m.Frozen && !force { // only the time of the newest sample changes
 		m.Source = m.store.State()

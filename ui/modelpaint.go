@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// draw makes the picture from the loaded scene.
+// draw draws the picture of the scene, whose data must have been loaded.
 func draw(m *Model) {
 	paint(m)
 	fitTerminal(&m.grid, &m.Opt, &m.Colors)
@@ -94,7 +94,7 @@ func drawTooSmall(a canvas.Area, t *style.Theme) {
 
 func (m *Model) picture() (g *canvas.Grid, number int) { return &m.grid, m.drawn }
 
-// View returns the modes of the terminal. The painter draws the picture.
+// View returns the terminal's modes, such as the mouse's. It returns no picture, because the painter draws that.
 func (m *Model) View() tea.View {
 	v := paintedView(canvas.Clean("ddtop " + m.Process.Name()))
 	if !m.Opt.NoMouse {

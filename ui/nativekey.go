@@ -8,11 +8,11 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// nativeKey is the key C. It switches C stacks of running threads on and off.
+// nativeKey is the state of the key C, which switches C stacks of running threads on and off.
 type nativeKey struct {
 	// busy is true while the change is under way.
 	busy bool
-	// saidFailed is the last reason for having no stacks that the screen has shown.
+	// saidFailed is the reason for missing stacks that the screen showed last, so that it shows each only once.
 	saidFailed string
 }
 
@@ -22,7 +22,7 @@ type nativeMsg struct {
 	err error
 }
 
-// update reports why no stacks can be taken, once. It returns true if the picture changes.
+// update shows why no C stacks can be taken, once for each reason. It returns true if the picture changes.
 func (k *nativeKey) update(sc *scene.Scene, say *scene.Message) bool {
 	if sc.Opt.Native == nil || k.busy {
 		return false

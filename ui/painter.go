@@ -159,7 +159,7 @@ func (p *painter) paint(g *canvas.Grid) {
 	p.again()
 }
 
-// again makes the painter check whether there is something to write.
+// again wakes the painter, so that it checks whether there is something to write.
 func (p *painter) again() {
 	select {
 	case p.wake <- struct{}{}:

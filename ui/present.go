@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// shownKeys is the number of key presses in the corner of a presentation.
+// shownKeys is the number of latest key presses that a presentation shows in a corner.
 const shownKeys = 5
 
 // present begins or ends the presentation: larger spacing, no directory names, and key presses in a corner.
@@ -33,7 +33,7 @@ func present(m *Model) {
 	m.Refresh()
 }
 
-// pressedKeys are the last keys of a presentation.
+// pressedKeys are the latest key presses in a presentation. The screen shows them in a corner.
 type pressedKeys []string
 
 func (k *pressedKeys) add(key string) {

@@ -124,7 +124,7 @@ func foundText(m *Model) string {
 	return s
 }
 
-// openSearch opens the line for a search. The view follows every letter.
+// openSearch opens the line for a search. The view shows new results after each typed letter.
 func openSearch(m *Model) {
 	v, before := &m.Flame, m.Flame.Search
 	p := &prompt{label: "/", left: func() { v.Search = before }}

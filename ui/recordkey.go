@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// recordKey is the key W. It begins a recording, and ends the current one.
+// recordKey is the state of the key W, which begins a recording, or ends the current one.
 type recordKey struct {
 	on bool // a recording is in progress
 	// lost is the number of missing samples at the last picture.

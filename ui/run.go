@@ -28,10 +28,10 @@ var ErrNoSource = errors.New("the screen has nothing to show: no source")
 // ErrBelow is returned by Run when the user wants to see the processes below the target, too (Options.Below).
 var ErrBelow = errors.New("the processes below are to be watched")
 
-// Run shows a Source until the user quits or ctx ends. It then returns nil, also if the target has ended. It returns an
-// error if the Source failed, which the screen also shows, or if the terminal cannot be used. Run restores the terminal
-// in every case, including a panic. Run handles no signal except SIGTSTP (Options.Suspend). To end the screen by a
-// signal, end ctx.
+// Run shows a Source until the user quits or ctx ends. It then returns nil, even if the target has ended. It returns
+// an error if the Source failed, which the screen also shows, or if the terminal cannot be used. Run restores the
+// terminal in every case, also after a panic. It handles no signal except SIGTSTP (Options.Suspend). To end the screen
+// at a signal, end ctx.
 func Run(ctx context.Context, o scene.Options) error {
 	if o.Source == nil && o.Group == nil {
 		return ErrNoSource
@@ -74,9 +74,9 @@ func Run(ctx context.Context, o scene.Options) error {
 	return errors.Join(err, recErr)
 }
 
-// modesPerSecond is how often Bubble Tea checks for output other than pictures, in Hz. Each check wakes up Go's
-// scheduler, which costs more than the check itself. The terminal's modes can wait a second. What users wait for is
-// written at once (writeMsg, overwriteMsg).
+// modesPerSecond is how often Bubble Tea checks for output other than pictures, such as the terminal's modes. A check
+// wakes up Go's scheduler, which costs more than the check itself. Modes can wait a second. What users wait for does
+// not wait for a check, because it is written at once (writeMsg, overwriteMsg).
 const modesPerSecond = 1
 
 // show runs the program on the terminal until it ends.
@@ -101,11 +101,11 @@ func show(ctx context.Context, model painted, o scene.Options) error {
 	return fmt.Errorf("the screen stopped: %w", err)
 }
 
-// unreadFor is how long the end of a screen waits for its terminal to accept the current output.
+// unreadFor is how long a screen that ends waits for its terminal to accept what is being written.
 const unreadFor = time.Second
 
 // leaveUnread lets a screen end even if its terminal accepts no output, for example over a connection that hangs.
-// Otherwise the last write would block forever. It begins when ctx ends, and ends when left is closed.
+// Otherwise the last write would block forever. It waits for the end of ctx, and returns when left is closed.
 func leaveUnread(ctx context.Context, left <-chan struct{}, out io.Writer) {
 	if out == nil {
 		out = os.Stdout

@@ -75,9 +75,9 @@ func park(o scene.Options) (resume func()) {
 	}
 }
 
-// stopUntilContinued stops all processes of ddtop's group, for example sudo, until SIGCONT. It sends SIGSTOP: after
-// Go's runtime has once handled SIGTSTP, it never leaves this signal to the kernel again. Bubble Tea's own way (2.0.9,
-// suspendProcess) would wait forever.
+// stopUntilContinued stops all processes of ddtop's group, for example sudo, until SIGCONT. It sends SIGSTOP instead
+// of SIGTSTP, because Go's runtime never leaves SIGTSTP to the kernel again after it has once handled it. Bubble Tea's
+// own way (2.0.9, suspendProcess) would wait forever.
 func stopUntilContinued(p *tea.Program) error {
 	if err := p.ReleaseTerminal(); err != nil {
 		return fmt.Errorf("giving the terminal back before stopping: %w", err)

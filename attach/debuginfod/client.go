@@ -39,7 +39,7 @@ const (
 	// maxAtOnce limits the files that are fetched at the same time.
 	maxAtOnce = 2
 	// maxFiles limits the debug files that servers are asked for. A Rails application maps hundreds of files, but most
-	// contain the names of their functions.
+	// contain the names of their functions and need no debug file.
 	maxFiles = 256
 	// maxServers limits the servers that are asked for one file.
 	maxServers = 8
@@ -77,7 +77,8 @@ type Client struct {
 	free func(*os.Root) int64
 
 	mu sync.Mutex
-	// files has the files by build id, order has them in the order of Want. refused counts the calls beyond maxFiles.
+	// files has the files by build id. order has the same files in the order in which Want was called for them.
+	// refused counts the calls of Want that were ignored because there were maxFiles files already.
 	files   map[string]*file
 	order   []*file
 	refused int
@@ -85,7 +86,8 @@ type Client struct {
 	waitEnd time.Time
 }
 
-// file is one debug file. err is set before done is closed.
+// file is one debug file. done is closed when the file is in the cache or cannot be fetched. err may be read after
+// that.
 type file struct {
 	buildID, library string
 	done             chan struct{}
@@ -187,7 +189,7 @@ func (c *Client) File(buildID string) (f *safefile.File, pending bool) {
 	return f, false
 }
 
-// Came returns how many files are in the cache so far because of Want.
+// Came returns how many of the wanted files are in the cache so far, fetched by Want or by an earlier run.
 func (c *Client) Came() int64 {
 	if c == nil {
 		return 0
@@ -309,7 +311,8 @@ func (c *Client) get(buildID string) error {
 // partOf matches the name of a file that is being fetched (safefile.Destination.Begin).
 var partOf = regexp.MustCompile(`^\.` + cachedName + `-[0-9a-f]{8}$`)
 
-// removeParts removes parts of files that a killed ddtop left, once no ddtop can still be fetching them.
+// removeParts removes incomplete files that a killed ddtop left behind. It removes only files older than allTime,
+// because another ddtop may still be fetching younger ones.
 func removeParts(folder *os.Root) {
 	const most = 64
 	// Parts that cannot be removed now are removed next time.

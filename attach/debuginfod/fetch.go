@@ -120,8 +120,8 @@ func (n *named) follow(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// fetch gets a file from one server into the cache. Errors contain nothing that the server sent, because it may repeat
-// secrets of the URL.
+// fetch gets a file from one server into the cache. Its errors quote nothing that the server sent. The server may
+// repeat the URL, which can have a secret.
 func (c *Client) fetch(server *url.URL, buildID string, folder *os.Root, to *safefile.Destination) error {
 	c.mu.Lock()
 	most, within := min(c.limits.file, c.limits.bytes), min(c.limits.fileTime, c.limits.allTime)
@@ -183,7 +183,8 @@ func (c *Client) fetch(server *url.URL, buildID string, folder *os.Root, to *saf
 	return err
 }
 
-// reason returns an error of net/http, or of writing, in words that contain nothing of the request or the answer.
+// reason replaces an error of a download by one that is safe to show. The new error quotes neither the request's URL
+// nor the server's answer, because both can have secrets.
 func reason(err error) error {
 	var written *fs.PathError
 	var name *net.DNSError

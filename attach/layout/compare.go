@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// newField ends the line of Differences about a field that only the first table has.
+// newField is the end of each line of Differences about a field that the first table has and the second lacks.
 const newField = " is new"
 
-// Differences describes, a line each, the structs, fields and constants that have different values in the two tables.
-// It also describes the fields that only one table has, if both have their struct. It omits fields that depend on
-// which JITs are built in (optional).
+// Differences returns a line for each struct, field and constant whose value differs between the two tables. If both
+// tables have a struct, it also returns a line for each field of the struct that only one table has. It omits fields
+// that a build of Ruby lacks if its JIT is not built in (optional).
 func Differences(a, b *Table) []string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
@@ -43,8 +43,9 @@ func Differences(a, b *Table) []string {
 	return out
 }
 
-// Conflict reports whether a reader with table a would read from other places than a reader with table b. This is so
-// if a field or constant in both differs, or if b has a field that a lacks, in a struct of both.
+// Conflict reports whether table a would mislead a reader of a Ruby to which table b applies. This is the case if a
+// struct, field or constant of both tables differs. It is also the case if a struct of both tables has a field in b,
+// but not in a.
 func Conflict(a, b *Table) bool {
 	return slices.ContainsFunc(Differences(a, b), func(d string) bool { return !strings.HasSuffix(d, newField) })
 }

@@ -23,19 +23,18 @@ const (
 	maxDebugBytes   = 96 << 20 // total size of the sections that are read, decompressed
 	maxDebugEntries = 1 << 24
 	maxDebugUnits   = 1 << 16
-	// maxAbbrevBytes bounds the abbreviation tables of all units together, in bytes. They can overlap, and debug/dwarf
-	// reads each of them separately. It needs about 20 bytes of memory for each byte.
+	// maxAbbrevBytes bounds the abbreviation tables of all units together, in bytes. Tables can overlap in the file,
+	// but debug/dwarf decodes each one separately. A decoded table takes about 20 times its size in the file.
 	maxAbbrevBytes = 4 << 20
 	// maxAttributes bounds the attributes of one entry. Compilers write 20.
 	maxAttributes = 256
-	// maxDebugString is the length at which strings are cut, in bytes. debug/dwarf copies a string with every entry
-	// that names it. The names in a table have about 40 bytes.
+	// maxDebugString is the length at which strings are cut, in bytes. Long strings are expensive, because debug/dwarf
+	// copies a string for every entry that refers to it. The longest names that ddtop needs have about 40 bytes.
 	maxDebugString = 4096
-	// maxVarint is the length of the longest LEB128 number, in bytes. Numbers must end within their unit. If the
-	// unit's end cuts a number, debug/dwarf does not advance, and reads the number again for each following
-	// attribute.
+	// maxVarint is the length of the longest LEB128 number, in bytes. ddtop refuses a unit that ends within a number.
+	// In such a unit, debug/dwarf does not advance, and reads the cut number again for each following attribute.
 	maxVarint = 10
-	// maxDebugTime limits the reading of debug information, and separately the making of a table from it.
+	// maxDebugTime is the time limit for ReadDebugInfo, and also for Derive. Each of the two may take this long.
 	maxDebugTime = 2 * time.Minute
 )
 
@@ -47,8 +46,9 @@ type DebugInfo struct {
 }
 
 // ReadDebugInfo reads the DWARF of an ELF file. The sections may be compressed (SHF_COMPRESSED, zlib or zstd). It
-// returns errNoDebugInfo if the file has no DWARF, or more than any Ruby has. If the context ends first, it returns
-// the context's error. It does not read sections .zdebug_*, which binutils made before 2.26, nor split DWARF (.dwo).
+// returns errNoDebugInfo if the file has no DWARF, or if its DWARF exceeds the limits above. If the context ends
+// first, it returns the context's error. It does not read sections .zdebug_*, which binutils made before 2.26, nor
+// split DWARF (.dwo).
 func ReadDebugInfo(ctx context.Context, f *elf.File) (*DebugInfo, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, maxDebugTime, errTooLong)
 	defer cancel()
@@ -77,8 +77,9 @@ var (
 	errAbbreviations = fmt.Errorf("%w: more than %d MiB of abbreviations", errNoDebugInfo, maxAbbrevBytes>>20)
 )
 
-// readSections reads only the sections that entries need. Of several sections with the same name it reads the first.
-// elf.File.DWARF would read every section of any size. It would also read relocations, but a linked file has none.
+// readSections reads only the sections that debug/dwarf needs to decode entries. Of several sections with the same
+// name it reads the first. elf.File.DWARF would read every section of any size. It would also read relocations, but a
+// linked file has none.
 func readSections(ctx context.Context, f *elf.File) (map[string][]byte, error) {
 	names := []string{".debug_info", ".debug_abbrev", ".debug_str", ".debug_line_str", ".debug_str_offsets",
 		".debug_addr", ".debug_rnglists"}
@@ -132,8 +133,8 @@ func readAll(ctx context.Context, r io.Reader, b []byte) error {
 	return nil
 }
 
-// cutStrings shortens every string in a section to maxDebugString bytes by writing a zero byte into it. It also ends
-// the last string.
+// cutStrings shortens every string in a section to maxDebugString bytes by writing a zero byte into it. It does the
+// same at the section's end if the last string has no zero byte.
 func cutStrings(b []byte) {
 	for len(b) > 0 {
 		end := bytes.IndexByte(b[:min(maxDebugString, len(b))], 0)
@@ -213,7 +214,8 @@ func readUnits(ctx context.Context, info, abbrev []byte, order binary.ByteOrder)
 	return out, nil
 }
 
-// abbreviations checks the abbreviation tables of all units against the limits.
+// abbreviations checks the abbreviation tables of all units: their total size (maxAbbrevBytes), and the size of each
+// entry (maxAttributes).
 type abbreviations struct {
 	data []byte
 	// seen has the offsets of the tables that were checked. bytes is the sum of their sizes.
@@ -221,7 +223,8 @@ type abbreviations struct {
 	bytes int
 }
 
-// check walks the table at an offset, unless it has done so before (DWARF 5, section 7.5.3).
+// check adds the size of the table at an offset to bytes, unless this table was checked before. It fails if the sum or
+// the number of an entry's attributes is too large (DWARF 5, section 7.5.3).
 func (a *abbreviations) check(ctx context.Context, offset uint64) error {
 	const implicitConst = 0x21 // DW_FORM_implicit_const: its value is in the table
 	if a.seen[offset] {

@@ -25,7 +25,7 @@ var rubySources = fileSet(`vm.c thread.c cont.c ractor.c gc.c default.c symbol.c
 // allocator's caches (described by hand). Derive copies them from the table of the nearest known release.
 var elsewhere = []string{"rb_monitor", "ractor_newobj_cache", "ractor_newobj_heap_cache"}
 
-// essential are the structs that ddtop cannot do without.
+// essential are the structs without which ddtop cannot read a process. If one is missing, Derive fails.
 var essential = []string{"rb_vm_struct", "rb_thread_struct", "rb_execution_context_struct", "rb_control_frame_struct",
 	"rb_iseq_constant_body", "RClass"}
 
@@ -33,8 +33,9 @@ var essential = []string{"rb_vm_struct", "rb_thread_struct", "rb_execution_conte
 type DeriveOptions struct {
 	// Release is the text of ruby_version, for example "4.1.0". Machine is "x86_64" or "aarch64".
 	Release, Machine string
-	// Base is the table of the nearest known release (Nearest). It supplies what the debug information does not hold:
-	// macros, and structs of other files. If Base is nil or for another machine, these are missing from the result.
+	// Base is the table of the known release that is nearest to Release (see Nearest). It supplies what the debug
+	// information does not hold: macros, and structs of other files. If Base is nil or for another machine, these are
+	// missing from the result.
 	Base *Table
 	// Progress is called now and then with the number of units that are done. It may be nil.
 	Progress func(done, total int)
@@ -43,8 +44,8 @@ type DeriveOptions struct {
 // Derived is a table made from debug information.
 type Derived struct {
 	Table *Table
-	// Borrowed lists the constants and structs that were taken from Base, sorted. They are right if the two releases
-	// are similar.
+	// Borrowed lists the names of the constants and structs that were copied from Base, sorted. A copied value is
+	// wrong if the target's release has changed it.
 	Borrowed []string
 	// Units is the number of translation units that were read. Total is the number in the file.
 	Units, Total int
@@ -103,7 +104,8 @@ func derive(ctx context.Context, info *DebugInfo, known *names, o DeriveOptions)
 	return d, nil
 }
 
-// borrow copies what the debug information lacks from a table of the same machine.
+// borrow copies from base what the debug information lacks: constants, and the structs in elsewhere. It does nothing
+// if base is for another machine.
 func (d *Derived) borrow(base *Table) {
 	if base == nil || base.Machine != d.Table.Machine {
 		return
@@ -141,18 +143,19 @@ type scan struct {
 	ctx    context.Context
 	known  *names
 	reader *dwarf.Reader
-	// entries counts the entries that were read, up to maxDebugEntries. lookedAt counts the members, up to
-	// maxLookedAt.
+	// entries is the number of entries read so far, and may reach maxDebugEntries. lookedAt is the number of struct
+	// members examined, and may reach maxLookedAt.
 	entries, lookedAt int
 	types             map[dwarf.Offset]typeInfo
-	// structs has the offset of each definition that was found, by its tag or typedef. aliases has the structs that
-	// tables know by another name (sameAs).
+	// structs maps the tag or typedef of each definition that was found to its offset. aliases is the same for structs
+	// that tables list under another name (see sameAs).
 	structs, aliases map[string]dwarf.Offset
 	constants        map[string]int64
 }
 
-// next reads the next entry and counts it. It fails if there are more than maxDebugEntries. An entry has at most
-// maxAttributes attributes. Each has at most maxDebugString bytes, or is part of the unit.
+// next reads the next entry and counts it. It fails if there are more than maxDebugEntries. This also bounds the
+// memory: an entry has at most maxAttributes attributes. An attribute outside the unit has at most maxDebugString
+// bytes.
 func (s *scan) next() (*dwarf.Entry, error) {
 	if s.ctx.Err() != nil {
 		return nil, context.Cause(s.ctx)

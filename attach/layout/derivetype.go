@@ -15,7 +15,8 @@ const (
 	maxLookedAt = 1 << 17
 	// maxTypes limits the number of types that are remembered. Ruby has a few thousand.
 	maxTypes = 1 << 18
-	// maxTypedefs limits the number of typedefs in one unit whose names a table needs. Ruby has about ten.
+	// maxTypedefs limits the typedefs that are remembered in one compilation unit. Only typedefs whose names a layout
+	// table needs count. Ruby has about ten.
 	maxTypedefs = 1 << 12
 	// maxDebugName is the length at which names are cut, in bytes.
 	maxDebugName = 256
@@ -23,8 +24,8 @@ const (
 
 // typeInfo describes a type after its typedefs and qualifiers are removed.
 type typeInfo struct {
-	// size is in bytes. members is true if the type is a struct or union with known members, whose entry is at the
-	// offset at.
+	// size is in bytes. members is true if the type is a struct or union with known members. Then at is the offset of
+	// its entry in the debug information.
 	size    int
 	members bool
 	at      dwarf.Offset
@@ -34,7 +35,7 @@ type member struct {
 	name string
 	kind dwarf.Offset
 	// offset is in bytes from the start of the struct. bits is the width of a bit field, or zero for other members.
-	// bitAt is the lowest bit of a bit field, counted from offset.
+	// bitAt is the lowest bit of a bit field, counted from the start of the struct.
 	offset      int
 	bits, bitAt int
 }
@@ -102,9 +103,10 @@ func (s *scan) addFields(t *Table, structName, prefix string, at dwarf.Offset, b
 	return nil
 }
 
-// placeField places a member whose type has size bytes in a struct that begins at base. For a bit field, Field
-// describes the naturally aligned word of its type that holds all its bits. If no such word does (packed structs), it
-// describes the word that begins with the bit field's first byte.
+// placeField places a member whose type has size bytes in a struct that begins at base. A bit field gets the naturally
+// aligned word of its type that holds all its bits. In a packed struct there may be no such word. Then the bit field
+// gets the word that begins with its first byte. The result is false if the numbers are impossible, or if no word
+// holds all bits.
 func placeField(m member, size, base int) (Field, bool) {
 	if m.bits == 0 {
 		return Field{Offset: base + m.offset, Size: size}, base+m.offset >= 0
@@ -152,8 +154,8 @@ func (s *scan) members(at dwarf.Offset) ([]member, error) {
 			return nil, err
 		}
 	}
-	// In the old description, bitAt of a bit field counts from the top of a word (readMember). If the entry did not
-	// give the size of this word, it is the size of the type.
+	// A negative bitAt counts from the top of a word, as in DWARF 2 and 3 (readMember). The entry did not give the
+	// size of this word, so the size of the type is used.
 	for i := range out {
 		if out[i].bitAt >= 0 {
 			continue
@@ -219,7 +221,8 @@ func readMember(e *dwarf.Entry) (member, bool) {
 	return m, true
 }
 
-// fromTop converts an old bit offset into a new one, for a word of size bytes on a little-endian machine.
+// fromTop corrects a negative bitAt, which counts from the top of a word of size bytes, as in DWARF 2 and 3.
+// Afterwards bitAt counts from the start of the struct. The machine is little-endian.
 func (m *member) fromTop(size int) {
 	top := -1 - m.bitAt
 	m.bitAt = max(0, 8*m.offset+8*size-top-m.bits)

@@ -106,8 +106,8 @@ func (m *Module) Slots(names []string, kinds []uint32) (map[uint64]int, error) {
 // errNoFile is returned if a module was read from memory, because its file cannot be opened.
 var errNoFile = errors.New("its file can't be opened")
 
-// plainSection returns the content of a section that is part of the program in memory. It must have at most limit
-// bytes. Such a section is never compressed (gABI, "Section Compression").
+// plainSection returns the content of a section that is also loaded into memory. It returns an error if the section
+// has more than limit bytes. A loaded section is never compressed (gABI, "Section Compression").
 func plainSection(s *elf.Section, limit uint64) (*io.SectionReader, error) {
 	if s.Flags&elf.SHF_COMPRESSED != 0 {
 		return nil, fmt.Errorf("%w: section %q is compressed", errELFLimit, s.Name)
@@ -118,7 +118,8 @@ func plainSection(s *elf.Section, limit uint64) (*io.SectionReader, error) {
 	return io.NewSectionReader(s, 0, int64(s.Size)), nil
 }
 
-// numbers returns the numbers of all symbols with a name, defined or not. More than maxSameName are an error.
+// numbers returns the indexes, in the symbol table, of all symbols with the given name. They may be undefined in this
+// file. It returns an error if there are more than maxSameName.
 func (t *symbolTable) numbers(name string) ([]uint32, error) {
 	if t == nil {
 		return nil, nil

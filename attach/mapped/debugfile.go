@@ -189,7 +189,8 @@ func (m *Module) DebugLink() (name string, crc uint32, ok bool) {
 	return name, binary.LittleEndian.Uint32(b[at:]), true
 }
 
-// sameChecksum reports whether a file has the wanted CRC-32. It subtracts the file's size from the budget.
+// sameChecksum reports whether a file has the wanted CRC-32. It subtracts the file's size from the budget, and returns
+// false without reading the file if too little is left.
 func sameChecksum(f *safefile.File, want uint32, budget *int64) bool {
 	size := f.Info().Size()
 	if *budget -= size; *budget < 0 {
@@ -202,8 +203,8 @@ func sameChecksum(f *safefile.File, want uint32, budget *int64) bool {
 	return sum.Sum32() == want
 }
 
-// BuildIDOfSections returns the build id found by a file's sections. It is for files whose program headers are not
-// usable, such as debug files.
+// BuildIDOfSections reads the build id from the note sections of a file. It is for files whose program headers do not
+// lead to the notes, such as debug files.
 func BuildIDOfSections(f *elf.File) string {
 	for _, s := range f.Sections {
 		if s.Type != elf.SHT_NOTE {

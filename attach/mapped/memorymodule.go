@@ -77,7 +77,8 @@ func NewModuleFromMemory(path string, mem Memory, start Address) (*Module, error
 	return m, nil
 }
 
-// dynamicTable has the entries of a dynamic section that ddtop uses. Its addresses are in the process.
+// dynamicTable has the entries of a dynamic section that ddtop uses. Its addresses are valid in the process's memory,
+// not in the file.
 type dynamicTable struct {
 	symbols, strings, gnuHash, hash Address
 	stringsSize                     uint64
@@ -93,7 +94,8 @@ func (m *Module) readDynamicMemory(mem Memory, at Span) error {
 	var d dynamicTable
 	for ; len(entries) >= 16; entries = entries[16:] {
 		tag, value := elf.DynTag(binary.LittleEndian.Uint64(entries)), binary.LittleEndian.Uint64(entries[8:])
-		// glibc replaces these addresses by addresses in the process. musl leaves the addresses in the file.
+		// In memory, glibc has already added the bias to these addresses. musl leaves the file's addresses, which are
+		// below the bias.
 		addr := Address(value)
 		if addr < m.Bias {
 			addr += m.Bias
@@ -136,8 +138,8 @@ func (m *Module) readDynamicMemory(mem Memory, at Span) error {
 	return nil
 }
 
-// symbolCount returns the number of symbols, which only the hash tables show. The old table (DT_HASH) has the number.
-// In the GNU table it is one more than the last symbol of the last chain.
+// symbolCount returns the number of symbols, which only the hash tables show. The old table (DT_HASH) contains the
+// number. In the GNU table, the end of the last chain shows the index of the last symbol.
 func (d *dynamicTable) symbolCount(mem Memory) (int, error) {
 	if d.hash != 0 {
 		var head [8]byte
@@ -174,7 +176,8 @@ func (d *dynamicTable) symbolCount(mem Memory) (int, error) {
 	if last < first {
 		return int(first), nil
 	}
-	// Behind the buckets are the chains, a word for each symbol from first on. The lowest bit marks a chain's end.
+	// Behind the buckets are the chains. They have one word for each symbol, beginning with the symbol of index first.
+	// The lowest bit of a word is set at the end of a chain.
 	at += Address(buckets) * 4
 	for end := min(last+maxHashChain, MaxSymbols); last < end; last++ {
 		var word [4]byte

@@ -55,8 +55,8 @@ type Module struct {
 	closer  io.Closer
 	// mapped has the mappings of the file. It is nil if no process has mapped it.
 	mapped []Mapping
-	// Roots are the root folders for separate debug files. Nil means "/". Chroot is the target's root folder, if this
-	// is a folder in ddtop's file system.
+	// Roots are the folders below which separate debug files are searched, such as a container's root. Nil means only
+	// "/". Chroot is the target's root folder as ddtop sees it. It is empty if this is "/" or not known.
 	Roots  []DebugRoot
 	Chroot string
 
@@ -109,7 +109,8 @@ func NewModule(path string, file io.ReaderAt, bias Address, closer io.Closer) (*
 	return m, nil
 }
 
-// readNeeded reads the names of the libraries that the file needs. In a debug file the section has no content.
+// readNeeded reads the names of the libraries that the file needs. It reads nothing from a separate debug file, whose
+// section .dynamic has no content.
 func (m *Module) readNeeded() error {
 	d := m.File.Section(".dynamic")
 	if d == nil || d.Type == elf.SHT_NOBITS || m.dynamic == nil {
@@ -141,7 +142,7 @@ func MachineName(m elf.Machine) string {
 // maxNeeded limits the libraries that a file can need.
 const maxNeeded = 256
 
-// maxNotes limits the notes read of one segment or section, in bytes.
+// maxNotes limits how many bytes of ELF notes are read from one segment or section.
 const maxNotes = 1 << 16
 
 func buildID(p *elf.Prog) string {
@@ -152,7 +153,8 @@ func buildID(p *elf.Prog) string {
 	return buildIDOf(b)
 }
 
-// buildIDOf returns the content of the note of GNU with type 3, NT_GNU_BUILD_ID (elf.h), in hexadecimal.
+// buildIDOf finds the build id in ELF notes and returns it in hexadecimal. It is the note with the owner GNU and type
+// 3 (NT_GNU_BUILD_ID, elf.h).
 func buildIDOf(b []byte) string {
 	for len(b) >= 12 {
 		order := binary.LittleEndian
@@ -170,7 +172,7 @@ func buildIDOf(b []byte) string {
 	return ""
 }
 
-// Close closes the module's files. The symbols found before stay known.
+// Close closes the module's files. Symbols that were found before are still returned afterwards.
 func (m *Module) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -205,7 +207,7 @@ func (m *Module) Symbol(name string) (s Symbol, ok bool) {
 	return Symbol{}, false
 }
 
-// find searches one of the module's tables for a name, and remembers the result. The caller holds m.mu.
+// find searches the table t of the module for a name, and keeps the result in m.asked. The caller holds m.mu.
 func (m *Module) find(t *symbolTable, name string) found {
 	key := askedFor{t, name}
 	out, ok := m.asked[key]

@@ -49,7 +49,8 @@ func (m *Module) RubyVersion(mem Memory) (version, description string, err error
 }
 
 // FileVersion reads the release from the module's file, without a process. The error is ErrNotRuby if the file has no
-// ruby_version. It also fails for a debug file, which has no content.
+// ruby_version. It also fails for a separate debug file, because that file has symbols but not the text of the
+// version.
 func (m *Module) FileVersion() (string, error) {
 	v, ok := m.Symbol(SymbolVersion)
 	if !ok {
@@ -129,8 +130,9 @@ type Image struct {
 }
 
 // MappedImages returns the images of all mapped files, ordered by address. An image begins with the mapping of the
-// file's first byte, if there is one. An image without code is left out if another image of the file has code. When
-// Ruby reports a crash, it maps its own libraries once more to read their debug information (addr2line.c, 2.5 to 4.0).
+// file's first byte, if there is one. An image without code is left out if another image of the file has code. Ruby
+// maps its own libraries once more without code when it reports a crash, to read their debug information (addr2line.c,
+// 2.5 to 4.0).
 func MappedImages(mappings []Mapping) []Image {
 	type file struct {
 		path, device string
@@ -159,11 +161,13 @@ func MappedImages(mappings []Mapping) []Image {
 	})
 }
 
-// FindRubyModules finds the images that define ruby_version. It tries each libruby and the program. If none has a
-// running VM, it tries other libraries, and files named like Ruby's programs, because the program can be an emulator.
-// Images with a running VM come first. A process can have a libruby that was never started, for example from an
-// extension that embeds Ruby, or from another release. If there is no image, the results are the program, if it could
-// be opened, and the most specific error.
+// FindRubyModules finds the images that define ruby_version. It tries each libruby and the program. If none of these
+// has a running VM, it also tries other libraries, and files named like Ruby's programs. They are needed if the
+// program is an emulator that runs Ruby.
+//
+// rubies has the images with a running VM first. A process can have a libruby that was never started, for example from
+// an extension that embeds Ruby. If rubies is empty, program is the module of exe, or nil if it cannot be opened.
+// refused is then the most specific error.
 func FindRubyModules(images []Image, exe string, open func(Image) (*Module, error), runs func(*Module) bool) (rubies []*Module, program *Module, refused error) {
 	running := 0
 	try := func(of Image) error {
@@ -227,12 +231,13 @@ func FindRubyModules(images []Image, exe string, open func(Image) (*Module, erro
 	return nil, program, refused
 }
 
-// classesOfRuby are exported variables that hold a class or module once Ruby is initialized, on every release. If a
-// program refers to such a variable, the program has a copy of it (a copy relocation). The variable in the library
-// then stays 0. So several are tried.
+// classesOfRuby are exported variables that hold a class or module once Ruby is initialized, on every release. If the
+// program refers to such a variable, the linker copies it into the program (a copy relocation), and the variable in
+// libruby stays 0. So RunningWord tries several variables.
 var classesOfRuby = []string{"rb_cObject", "rb_mKernel", "rb_cUnboundMethod", "rb_cRandom"}
 
-// Runs reports whether the VM of a module has started and not been ended by ruby_cleanup. If unknown, it is true.
+// Runs reports whether the VM of a module has started and not been ended by ruby_cleanup. It also returns true if the
+// module exports no variable that shows this.
 func (m *Module) Runs(mem Memory) bool {
 	for _, name := range append([]string{symbolVM}, classesOfRuby...) {
 		if s, ok := m.Exported(name); ok && !s.TLS {

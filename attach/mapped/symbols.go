@@ -14,7 +14,8 @@ const (
 	MaxSymbolNames = 64 << 20
 	// maxSymbolName limits a symbol's name, in bytes.
 	maxSymbolName = 4096
-	// maxSameName limits how often a name may occur in the string table. Linkers let names share their ends.
+	// maxSameName limits the offsets at which one name is found in the string table. There can be several, because
+	// linkers let a name share the end of a longer one.
 	maxSameName = 64
 	// searchPiece is how many bytes of a table are read and searched at a time. It is a multiple of a symbol's size.
 	searchPiece = elf.Sym64Size << 11
@@ -28,7 +29,8 @@ type symbolTable struct {
 	versions *io.SectionReader
 }
 
-// hiddenVersion is the bit of an old version of a symbol, which is found only by its version (VERSYM_HIDDEN).
+// hiddenVersion is the bit in versions that marks an old version of a symbol (VERSYM_HIDDEN). The linker finds such a
+// symbol only if its version is given.
 const hiddenVersion = 1 << 15
 
 // newSymbolTable returns a table in a file or in a target's memory. It returns nil if the table exceeds the limits.
@@ -57,7 +59,7 @@ func symbolsOf(f *elf.File, kind elf.SectionType) *symbolTable {
 	return t
 }
 
-// hidden reports whether the symbol with this number is found only by its version.
+// hidden reports whether the symbol with this number is an old version (hiddenVersion).
 func (t *symbolTable) hidden(number int64) bool {
 	var b [2]byte
 	if t.versions == nil {
@@ -142,8 +144,8 @@ func (t *symbolTable) nameAt(at uint64) string {
 	return string(name)
 }
 
-// pieces reads all of a SectionReader, one piece after another. It calls look with each piece, until look returns
-// false. Each piece begins with the last overlap bytes of the previous one. off is the offset of the piece.
+// pieces reads all of a SectionReader, one piece after another. It calls the function look with each piece, until look
+// returns false. Each piece begins with the last overlap bytes of the previous one. off is the offset of the piece.
 func pieces(in *io.SectionReader, size, overlap int, look func(b []byte, off int64) bool) error {
 	buf := make([]byte, min(int64(size+overlap), in.Size()))
 	for off := int64(0); off < in.Size(); off += int64(size) {

@@ -10,7 +10,8 @@ import (
 
 const (
 	// maxRelocations limits the relocations of all sections of a module, which can overlap. maxTLSRelocations limits
-	// the relocations for thread-local variables, which take longer to check. Tracers have a dozen.
+	// the relocations for thread-local variables, because each takes longer to check. A tracing library has about a
+	// dozen.
 	maxRelocations, maxTLSRelocations = 1 << 20, 1 << 12
 	// maxStaticTLS limits a variable's distance from the thread pointer, in bytes. maxTLSModules limits the number of
 	// modules with thread-local variables.
@@ -23,9 +24,10 @@ var ErrNoThreadLocal = errors.New("no thread-local variable that can be reached"
 // ThreadLocal describes where each thread has its copy of a thread-local variable
 // (docs/internals/context.md#thread-local-variables).
 type ThreadLocal struct {
-	// Module is zero if the field offset counts from the thread pointer. Otherwise offset counts from the start of the
-	// thread's block for this module. The thread's vector (dtv) points to the block once the thread has used it. The
-	// vector must have at least the generation in the field generation.
+	// Module is zero if the variable is at a fixed distance from the thread pointer. Then offset is this distance.
+	// Otherwise Module is the number of a module, and each thread has a block of memory for the module's variables.
+	// The thread's vector (dtv) points to the block once the thread has used it. offset counts from the start of the
+	// block. A vector with a lower generation than the field generation does not know the module yet.
 	Module, generation uint64
 	offset             int64
 }
@@ -96,8 +98,8 @@ func (m *Module) ThreadLocal(mem Memory, name string, program, vectors bool) (Th
 	return fail("its code does not use %s", name)
 }
 
-// relocated reads what the dynamic linker stored for a relocation. Its second result reports whether this gives the
-// place of the variable.
+// relocated reads what the dynamic linker stored for a relocation, and derives the variable's place from it. It
+// returns false if the relocation belongs to another variable, or if the place is not aligned to 8 bytes.
 func (m *Module) relocated(mem Memory, kind elf.R_X86_64, symbol uint32, at Address, name string, value, addend uint64) (v ThreadLocal, is bool, err error) {
 	if symbol != 0 && !m.isSymbol(symbol, name) || symbol == 0 && kind != relocModule && addend != value {
 		return v, false, nil // another variable
@@ -188,9 +190,9 @@ type Word struct {
 }
 
 // Locate returns the address of the variable in a thread. thread is its thread pointer (on x86-64 the fs base, which
-// is its pthread_t). It appends the words that lead to the variable to via, which needs room for two. The address is
-// valid while these words do not change. at is zero if the thread has no such variable yet. calls is the number of
-// system calls made.
+// is its pthread_t). To find the variable, it follows up to two words of the thread's memory, and appends them to via.
+// The address is valid while these words keep their values. at is zero if the thread has no such variable yet. calls
+// is the number of system calls made.
 func (v *ThreadLocal) Locate(mem Memory, thread Address, via []Word) (at Address, words []Word, calls int, err error) {
 	if v.Module == 0 {
 		return thread + Address(v.offset), via, 0, nil

@@ -5,14 +5,16 @@ import (
 	"fmt"
 )
 
-// FileSpan is a range of a module's addresses as its file has them, without the Bias.
+// FileSpan is a range of addresses of a module, as written in the module's file. Add Module.Bias to get addresses in
+// the target.
 type FileSpan struct{ Addr, Size uint64 }
 
-// UnwindHeader returns the place of .eh_frame_hdr, which finds unwind tables. It is empty if the file has none.
+// UnwindHeader returns the place of the section .eh_frame_hdr, the index of the unwind tables. It is empty if the file
+// has no such section.
 func (m *Module) UnwindHeader() FileSpan { return m.unwind }
 
-// Content returns the bytes that the file places at addr. The parameter most limits their number. At the end of the
-// segment there are fewer. Content reads them from the file, or from the target's memory if the module has no file.
+// Content returns the bytes that the file places at addr. It returns as many as the parameter most says, or fewer if
+// the segment ends earlier. Content reads them from the file, or from the target's memory if the module has no file.
 func (m *Module) Content(mem Memory, addr uint64, most int) ([]byte, error) {
 	if m.File == nil {
 		at := m.Bias + Address(addr)

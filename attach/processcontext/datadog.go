@@ -11,8 +11,8 @@ var tracerInfoKeys = map[string]string{
 	"container_id": keyContainer, "tracer_version": keyTracerVer, "tracer_language": keyTracerLang, "process_tags": keyTags,
 }
 
-// parseTracerInfo decodes the file of Datadog's tracers, which is a MessagePack map. It skips unknown entries. An
-// error means that the bytes are not such a map.
+// parseTracerInfo decodes the file that Datadog's tracers write: a MessagePack map. It skips unknown entries. It
+// returns an error if the bytes are not a MessagePack map.
 func parseTracerInfo(b []byte) (Context, error) {
 	p := packed{b}
 	n, ok := p.mapSize()
@@ -86,7 +86,8 @@ func (p *packed) mapSize() (n uint64, ok bool) {
 	return n, ok && n <= uint64(len(p.b))/2
 }
 
-// text returns the next value if it is a text. Otherwise it skips the value with all its contents.
+// text reads the next value. If the value is a text, text returns it and sets isText. Otherwise it skips the value
+// with all its contents. ok is false if the bytes end too early.
 func (p *packed) text() (text string, isText, ok bool) {
 	if len(p.b) > 0 {
 		size, is := uint64(0), true
@@ -112,7 +113,8 @@ func (p *packed) text() (text string, isText, ok bool) {
 	return "", false, p.skip()
 }
 
-// skip skips one value. The contents of a value follow it, so skip counts the values that remain to be skipped.
+// skip skips one value with its contents. The contents of a map or an array follow it as further values. So skip
+// counts how many values it still has to skip.
 func (p *packed) skip() bool {
 	for left := uint64(1); left > 0; left-- {
 		kind, ok := p.number(1)

@@ -15,7 +15,7 @@ const (
 	// maxPayload bounds the payload of the mapping, in bytes. Datadog's gem writes at most this much.
 	maxPayload = 1 << 20
 	// readTries bounds how often ddtop tries to read a payload that changes during the reading. maxMapped bounds how
-	// many mappings with the name are read.
+	// many of the mappings named OTEL_CTX are read.
 	readTries, maxMapped = 5, 4
 )
 
@@ -28,7 +28,8 @@ type header struct {
 	size        uint32
 }
 
-// isMapped reports whether a mapping has the name of a process context. memfd_create gives the name, or else prctl.
+// isMapped reports whether a mapping has the name of a process context. The process gives the name with
+// memfd_create(2), or with prctl(2) if the mapping has no file.
 func isMapped(m *mapped.Mapping) bool {
 	switch strings.TrimSuffix(m.Path, " (deleted)") {
 	case "/memfd:" + signature, "[anon:" + signature + "]", "[anon_shmem:" + signature + "]":

@@ -18,8 +18,8 @@ import (
 const (
 	// maxText bounds a name or value, in bytes. Longer texts are left out.
 	maxText = 512
-	// maxAttributes bounds the number of attributes. maxKeys bounds the names of threads' attributes, because each
-	// name has a number of one byte.
+	// maxAttributes bounds the number of attributes of a process. maxKeys bounds the number of names in
+	// ThreadSchema.Keys: a thread's record refers to a name by an index of one byte.
 	maxAttributes, maxKeys = 128, 256
 	// maxTracerInfo bounds the file of Datadog's tracers, in bytes.
 	maxTracerInfo = 64 << 10
@@ -52,8 +52,8 @@ type Context struct {
 // Attribute is a name and its value.
 type Attribute struct{ Key, Value string }
 
-// ThreadSchema says how threads publish their spans. Version is threadlocal.schema_version. Keys are the names of the
-// attributes, by number.
+// ThreadSchema says how threads publish their spans. Version is threadlocal.schema_version. Keys[n] is the name of the
+// attribute that a thread's record calls n.
 type ThreadSchema struct {
 	Version string
 	Keys    []string
@@ -135,7 +135,7 @@ func readTracerInfo(p *attach.Process) (Context, error) {
 	return Context{}, nil
 }
 
-// The names of attributes that Context has fields for, and of two about threads.
+// The names of attributes that become fields of Context. The last two become the field Threads.
 const (
 	keyService     = "service.name"
 	keyEnv         = "deployment.environment.name"

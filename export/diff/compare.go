@@ -36,8 +36,8 @@ type Comparable struct {
 	stacks     map[comparedKey]int64
 }
 
-// comparedKey is a stack and the word for a state. The stack is the labels of its frames, from the outermost on,
-// joined by ";".
+// comparedKey is the key of a weight: a stack and a state. The stack is the labels of its frames, outermost first,
+// joined by ";". The state is its word, such as "io".
 type comparedKey struct{ stack, state string }
 
 func (k comparedKey) frames() []string { return strings.Split(k.stack, ";") }
@@ -117,8 +117,8 @@ func CompareProfile(p *profile.Profile, metric flamegraph.Metric) (Comparable, e
 	return c, c.check()
 }
 
-// chanceNative reports whether C functions are left out of the stacks of a state. ddtop reads them only in some of the
-// long waits. So they differ by chance between two measurements of the same code.
+// chanceNative reports whether C functions are left out of the stacks of a state. ddtop reads C functions only in some
+// of the long waits. So the C functions of two measurements of the same code differ by chance.
 func chanceNative(state string) bool {
 	s, ok := gvl.ParseState(state)
 	return ok && s.InNative()
@@ -150,8 +150,8 @@ func (c comparison) add(of int, name string, v float64) {
 	c[name][of] += v
 }
 
-// sorted returns the names, the largest difference first. Time without a stack comes last, because its difference
-// depends on which stacks could be read.
+// sorted returns the names, the one with the largest difference first. The name of time without a stack (NoStack)
+// comes last. Its difference says little, because it depends on which stacks could be read.
 func (c comparison) sorted() []string {
 	size := func(name string) float64 { return math.Abs(c[name][1] - c[name][0]) }
 	last := func(name string) int {
@@ -262,11 +262,13 @@ func (c *Comparable) ordered() []comparedKey {
 	})
 }
 
-// WriteCollapsedDifference writes each stack of both with two numbers, as difffolded.pl does, for flamegraph.pl:
+// WriteCollapsedDifference writes each stack that occurs in a or b, with its two weights, as difffolded.pl does, for
+// flamegraph.pl:
 //
 //	outer;inner;[state] A B
 //
-// A and B are in µs, samples or objects. B is scaled to the length of the first measurement.
+// A is the weight in the measurement a, and B the weight in b. They are in µs, samples or objects. B is scaled to the
+// length of a.
 func WriteCollapsedDifference(w io.Writer, a, b Comparable, metric flamegraph.Metric) error {
 	both := make(map[comparedKey][2]int64)
 	scale := float64(a.DurationNS) / float64(b.DurationNS)

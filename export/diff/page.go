@@ -188,7 +188,7 @@ func (d *differenceBuilder) words() []string {
 }
 
 // maxDiffStates limits the number of different names for states, because another tool's profile may have any number.
-// Further names count as the last one.
+// Weights with any further name are added to the last of these names.
 const maxDiffStates = 64
 
 func (d *differenceBuilder) state(word string) int {

@@ -29,10 +29,10 @@ var pageFiles embed.FS
 // scripts are the scripts of an incident's page, in the order in which they run.
 var scripts = []string{"states.js", "base.js", "timeline.js", "flame.js", "tables.js", "dump.js", "incident.js"}
 
-// WriteIncident writes an incident as one HTML file without other files: findings, a timeline of threads, a
-// flamegraph, requests, locks, collections and thread dumps. The file can be opened from disk. Its policy forbids it
-// to load anything. The markup has no text from the target, because all data is JSON in a script element that never
-// runs. The file is smaller than 3 MB.
+// WriteIncident writes an incident as one HTML file: findings, a timeline of threads, a flamegraph, requests, locks,
+// collections and thread dumps. The file needs no other file and can be opened from disk. Its Content Security Policy
+// forbids loading anything else. The markup has no text from the target, because all data is JSON in a script element
+// that never runs. The file is smaller than 3 MB.
 func WriteIncident(w io.Writer, n *Incident) error { return WriteIncidents(w, []*Incident{n}) }
 
 // WriteIncidents writes a page of several processes, as WriteIncident does for one. The page shows one process at a

@@ -34,8 +34,8 @@ type Incident struct {
 	finished bool
 	// Notes are the notes that the user wrote during the measurement.
 	Notes []sampler.Note
-	// AllFrames is true if the flamegraph begins with all frames and with threads at rest. Otherwise it begins with
-	// the program's own code.
+	// AllFrames is true if the page, when opened, shows a flamegraph of all frames and also of threads at rest.
+	// Otherwise it shows the program's own code first.
 	AllFrames bool
 	// Heap is a count of the live objects. If it is nil, the page has no table of objects.
 	Heap *export.Heap

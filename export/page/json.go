@@ -31,7 +31,7 @@ type incidentData struct {
 	Stat    string            `json:"stat"`
 	Columns incidentColumns   `json:"columns"`
 	Threads []*incidentThread `json:"threads"`
-	// Served are the names of routes and classes of jobs. Index 0 means no request or job.
+	// Served are the names of routes and classes of jobs. Index 0 stands for no request and no job.
 	Served []string `json:"served"`
 	// AllFrames is true if the flamegraph begins with all frames and with threads at rest.
 	AllFrames bool `json:"allFrames"`
@@ -43,9 +43,9 @@ type incidentData struct {
 	// none), and the function. Lines is the tree for the stacks of dumps. Its nodes have the line as a third number.
 	Nodes []int `json:"nodes"`
 	Lines []int `json:"lines"`
-	// Slices has a list of weights for each slice of time. A weight is thread, stack, state + 16·flags, and µs of
-	// wall time. Flag 1 appends µs of CPU, flag 2 µs of blame, and flag 4 the index of the request's route. Stack −1
-	// means that no stack was read.
+	// Slices has the weights of each slice of time. A weight is a row of numbers: thread, stack, state + 16·flags, µs
+	// of wall time. Flag 1 appends µs of CPU, flag 2 µs of blame, and flag 4 the index of the request's route. Stack
+	// −1 means that no stack was read.
 	SliceNS int64             `json:"sliceNS"`
 	Slices  [][]int64         `json:"slices"`
 	Found   []incidentFinding `json:"findings"`
@@ -77,8 +77,8 @@ type incidentNote struct {
 	Text string `json:"text"`
 }
 
-// incidentColumns has figures of the whole process in columns of time: waiting threads, CPUs, or bytes. Values are
-// scaled so that 255 stands for the curve's Max.
+// incidentColumns has the curves of the whole process: waiting threads, CPUs, or bytes. A curve has a value for each
+// of N columns of the timeline, which last NS each. Values are scaled so that 255 stands for the curve's Max.
 type incidentColumns struct {
 	NS   int64         `json:"ns"`
 	N    int           `json:"n"`
@@ -94,8 +94,8 @@ type incidentCurve struct {
 	Values []int   `json:"v"`
 }
 
-// curve scales n values for the page. The function of returns the value with an index. The curve's Max is the largest
-// value, but at least the parameter least. A negative value means unknown, and becomes −1.
+// curve scales n values for the page. of(i) returns the value with index i. The curve's Max is the largest value, but
+// not less than the parameter least. A negative value means unknown, and becomes −1.
 func curve(n int, least float64, of func(int) float64) incidentCurve {
 	c := incidentCurve{Max: least, Values: make([]int, n)}
 	for i := range n {
@@ -139,7 +139,7 @@ type incidentFinding struct {
 	Function int    `json:"function"`
 }
 
-// incidentCharge is code for which other threads waited (blame).
+// incidentCharge is code that held the GVL while other threads waited for it (blame).
 type incidentCharge struct {
 	Text     string  `json:"text"`
 	Share    float64 `json:"share"`
@@ -237,8 +237,8 @@ type incidentPlace struct {
 	Value string `json:"value"`
 }
 
-// incidentInstant is a thread dump. Threads has six numbers for each thread: thread, state, text, ns in that state,
-// stack in Lines, text of its notes.
+// incidentInstant is a thread dump. Threads has six numbers for each thread: thread, state, text about the state, ns
+// in that state, stack in Lines, text of its notes. Each text is an index in Texts.
 type incidentInstant struct {
 	AtNS    int64             `json:"at"`
 	GVL     []string          `json:"gvl"`

@@ -17,10 +17,10 @@ const (
 	// minIncidentColumns is the number of columns below which columns are never merged, even if there are too many
 	// cells.
 	minIncidentColumns = 128
-	// maxIncidentLanes limits the threads with a lane. Half of maxIncidentCells then suffices for minIncidentColumns
-	// columns.
+	// maxIncidentLanes limits the threads that get a lane (a row of cells). With this many lanes, minIncidentColumns
+	// columns take half of maxIncidentCells.
 	maxIncidentLanes = maxIncidentCells / minIncidentColumns / 2
-	// incidentColumnNS is the length of a column at the start, in ns.
+	// incidentColumnNS is the length of a column in ns before any columns are merged.
 	incidentColumnNS = int64(4e6)
 )
 
@@ -40,8 +40,8 @@ type incidentLanes struct {
 	proc    sampler.Proc
 }
 
-// incidentLane is the time of a thread by state, in ns. It has a cell for each column of the page, except for the
-// columns before the one with the index first.
+// incidentLane is the time of a thread by state, in ns. cells[0] belongs to the page's column with the index first.
+// The thread has no cells for earlier columns.
 type incidentLane struct {
 	id    sampler.ThreadID
 	first int
@@ -51,8 +51,8 @@ type incidentLane struct {
 
 // incidentColumn describes the whole process during one column. waitNS is the sum of all threads' waits, heldNS the
 // time in which a GVL was held, gcNS the time inside the collector. cpuNS is CPU time, and cpuSpanNS is the part of
-// the column for which it is known. rss is the last reading of memory, in bytes. sampledNS is the sampled part of the
-// column.
+// the column for which CPU time is known. rss is the last reading of memory, in bytes. sampledNS is the sampled part
+// of the column.
 type incidentColumn struct {
 	waitNS, heldNS, gcNS, cpuNS, cpuSpanNS float32
 	rss                                    int64
@@ -205,8 +205,9 @@ func (l *incidentLanes) double() {
 	}
 }
 
-// ordered returns the lanes, the busiest thread first. work is the time of each thread by state, from which it
-// computes how busy the thread is. In it, the time of threads at rest counts as Parked (findings.Resting).
+// ordered returns the lanes, the busiest thread first. The parameter work has the time of each thread by state, and
+// ordered computes from it how busy the thread is. The caller counts the time of threads at rest as Parked there
+// (findings.Resting).
 func (l *incidentLanes) ordered(work map[sampler.ThreadID]*[gvl.NumStates]int64) []*incidentLane {
 	var out []*incidentLane
 	for _, lane := range l.threads {

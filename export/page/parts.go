@@ -21,7 +21,8 @@ const (
 	// maxIncidentDumps limits the thread dumps of a page. maxIncidentDumped limits the threads in all dumps together.
 	maxIncidentDumps  = 128
 	maxIncidentDumped = 16_000
-	// incidentDumpNS is the time between two dumps at the start, in ns.
+	// incidentDumpNS is the time between two dumps at the start, in ns. It doubles each time that the page has too
+	// many dumps (thin).
 	incidentDumpNS = int64(100e6)
 	// maxIncidentLocks limits the locks that are counted separately. maxLockParties limits the threads and the stacks
 	// of each lock.
@@ -66,7 +67,8 @@ type dumpedThread struct {
 	serving string
 }
 
-// take keeps a dump of a sample with all stacks, if eachNS has passed since the previous dump.
+// take adds a dump of a sample, if eachNS has passed since the previous dump. The sample must have all stacks. take
+// also keeps a copy of each sample, because finish dumps the last one.
 func (d *incidentDumps) take(s *sampler.Sample, states []gvl.ThreadState) {
 	d.last.CopyFrom(s)
 	d.states = append(d.states[:0], states...)
@@ -83,14 +85,14 @@ func (d *incidentDumps) take(s *sampler.Sample, states []gvl.ThreadState) {
 	}
 }
 
-// finish adds a dump of the last sample.
+// finish adds a dump of the last sample, unless take has just added it. Call it at the end of the recording.
 func (d *incidentDumps) finish() {
 	if n := len(d.list); d.last.TimeNS != 0 && (n == 0 || d.list[n-1].atNS != d.last.TimeNS) {
 		d.add(&d.last, d.states)
 	}
 }
 
-// thin drops every second dump.
+// thin makes room for new dumps. It drops every second dump, and doubles the time between dumps.
 func (d *incidentDumps) thin() {
 	kept := d.list[:0]
 	d.threads = 0
@@ -185,7 +187,7 @@ func (l *incidentLocks) Interval(i *gvl.Interval) {
 	addParty(x.stacks, i.Stack, i.NS())
 }
 
-// addParty adds time to a thread or stack. If there are too many of them, it adds the time to the ID 0.
+// addParty adds time to a thread or stack. If m already has maxLockParties others, it adds the time to the ID 0.
 func addParty[K sampler.ThreadID | sampler.StackID](m map[K]int64, id K, ns int64) {
 	if _, ok := m[id]; !ok && len(m) >= maxLockParties {
 		id = 0
@@ -193,7 +195,7 @@ func addParty[K sampler.ThreadID | sampler.StackID](m map[K]int64, id K, ns int6
 	m[id] += ns
 }
 
-// longest returns the locks, the one with the longest waits first.
+// longest returns the locks, sorted by the total time of the waits for each, the longest first.
 func (l *incidentLocks) longest() []*incidentLock {
 	return slices.SortedFunc(maps.Values(l.locks), func(a, b *incidentLock) int {
 		return cmp.Or(cmp.Compare(b.ns, a.ns), cmp.Compare(a.key.object, b.key.object), strings.Compare(a.key.kind, b.key.kind))

@@ -68,7 +68,7 @@ func (b *incidentBuilder) innermost(id sampler.StackID) int {
 	return b.function(b.n.dict.Frame(b.frames[0]))
 }
 
-// named returns the number of the first function with a name, or −1 if there is none.
+// named returns the number of the first function that has the name label, or −1 if no function has it.
 func (b *incidentBuilder) named(label string) int {
 	label = b.words(label)
 	for i, f := range b.out.Names {

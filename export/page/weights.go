@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// incidentSliceNS is the length of a slice of time at the start, in ns. If there are too many weights, slices are
-	// merged. Once there are at most twice minIncidentSlices, the lightest weights lose inner frames instead.
+	// incidentSliceNS is the length of a slice of time in ns before any slices are merged. If there are too many
+	// weights, slices are merged. Once at most twice minIncidentSlices slices are left, the stacks with the least
+	// weight lose inner frames instead.
 	incidentSliceNS   = int64(100e6)
 	minIncidentSlices = 60
 	maxIncidentSlices = 1024
@@ -31,7 +32,7 @@ func (w incidentWeight) plus(o incidentWeight) incidentWeight {
 	return incidentWeight{w.wallNS + o.wallNS, w.cpuNS + o.cpuNS, w.blameNS + o.blameNS}
 }
 
-// most returns the value by which weights are ranked.
+// most returns the value by which weights are ranked: the time or the blame, whichever is larger.
 func (w incidentWeight) most() int64 { return max(w.wallNS, w.blameNS) }
 
 // incidentWeights keeps weights by key, in slices of time. All slices have the same length, which doubles when there
@@ -202,7 +203,8 @@ func (x *incidentWeights) shed(n int) {
 			break
 		}
 		slices.Sort(all)
-		// About half of the shortened stacks become equal to another stack.
+		// About half of the shortened stacks become equal to another stack. So it shortens two for each entry too
+		// many.
 		least := all[min(2*(x.entries-n), len(all)-1)]
 		halves := make(map[sampler.StackID]sampler.StackID)
 		x.each(func(k *flamegraph.Key, w incidentWeight) {

@@ -24,7 +24,7 @@ var callgrindEvents = [...]struct {
 	{"Samples", flamegraph.Samples},
 }
 
-// callgrindSamples is the index of Samples in callgrindEvents.
+// callgrindSamples is the index of the event "Samples" in callgrindEvents.
 const callgrindSamples = len(callgrindEvents) - 1
 
 // callgrindCost has a value for each of callgrindEvents.
@@ -144,7 +144,8 @@ func (c *callgrindWriter) add(e *flamegraph.Entry) {
 	}
 }
 
-// at returns the place of a frame. If id is no frame, the place is the function flamegraph.NoStack.
+// at returns the place of a frame. If id is zero, which means no frame, the place is in the function named
+// flamegraph.NoStack.
 func (c *callgrindWriter) at(id sampler.FrameID) callgrindPlace {
 	if p, ok := c.places[id]; ok {
 		return p

@@ -16,8 +16,9 @@ import (
 //
 //	thread;outer;inner;[state] N
 //
-// N is in µs of the metric, rounded, or in samples or objects. Lines that round to 0 are left out. Semicolons and line
-// breaks in names are replaced, because the format has no escapes. With m.Own, it merges threads with the same name.
+// N is the metric's value: a time in µs, rounded, or a number of samples or objects. Lines that round to 0 are left
+// out. Semicolons and line breaks in names are replaced, because the format has no escapes. If m.Own is set, threads
+// with the same name share their lines.
 func WriteCollapsed(w io.Writer, m Measured, metric flamegraph.Metric) error {
 	if err := m.Enough(metric); err != nil {
 		return err

@@ -44,7 +44,8 @@ const (
 	EventGC = "gc"
 )
 
-// GCFrame is the outermost frame of the time of collections. The interrupted code is called from it.
+// GCFrame is the outermost frame of samples taken during a collection. The frames of the interrupted code are inward
+// of it.
 const GCFrame = "Garbage Collection"
 
 // datadogGCReasons and datadogGCCauses translate Ruby's words for why it collects into Datadog's.

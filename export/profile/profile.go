@@ -39,7 +39,8 @@ type Measured struct {
 	AllFrames bool
 }
 
-// Marked returns m with a mark on the names of uncertain frames. Every export of stacks calls it first.
+// Marked returns m with a mark on the names of uncertain frames, so that readers of a file can recognize them. Every
+// export of stacks calls it first.
 func (m Measured) Marked() Measured {
 	m.Dict = m.Dict.Marked()
 	return m

@@ -16,13 +16,13 @@ const (
 	// timelineMergeNS limits the length to which adjacent intervals with the same thread, stack and state are merged,
 	// in ns.
 	timelineMergeNS = 100_000_000
-	// maxTimelineBack limits the number of earlier intervals of a thread that are searched for the one to which CPU
-	// time belongs.
+	// maxTimelineBack limits the number of earlier intervals of a thread that Add searches. It searches because CPU
+	// time comes without elapsed time, and belongs to an interval that is already in the list.
 	maxTimelineBack = 64
 )
 
 // Timeline keeps the weights that a flamegraph.Collector charges, in order of time and as intervals. It is used for
-// profiles with timestamps. As a flamegraph.Sink, it gets the same weights as a Rolling, so the sums of both are
+// profiles with timestamps. A flamegraph.Rolling gets the same weights from the Collector, so the sums of both are
 // equal. A Timeline is not safe for concurrent use.
 type Timeline struct {
 	list []charged

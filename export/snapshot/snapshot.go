@@ -1,5 +1,5 @@
-// Package snapshot writes the folder of a snapshot, and a picture of the screen. No other package of exports writes to
-// the disk.
+// Package snapshot writes the folder of a snapshot, and an image of the screen. It is the only package below export
+// that writes to the disk.
 package snapshot
 
 import (
@@ -33,8 +33,8 @@ const (
 // maxSnapshotNames limits how many names with numbers are tried if a snapshot of the same second exists.
 const maxSnapshotNames = 100
 
-// Snapshot is the data that the snapshot key saves. A part that is nil (or a Screen without rows) is left out of the
-// folder.
+// Snapshot is the data that the snapshot key saves. If a field is nil, or Screen has no rows, the folder lacks the
+// file for it.
 type Snapshot struct {
 	// Program and PID name the folder, together with At.
 	Program string
@@ -98,7 +98,7 @@ func WriteSnapshot(folder *os.Root, s Snapshot) (name string, err error) {
 		if _, err := folder.Lstat(name); err == nil {
 			continue
 		}
-		// A folder that appeared in between is not empty, so rename refuses to replace it.
+		// Another program may have made this folder since Lstat. It is not empty, so rename refuses to replace it.
 		err := folder.Rename(tmp, name)
 		if err == nil {
 			return name, nil

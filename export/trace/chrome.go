@@ -92,9 +92,9 @@ var chromeColors = [gvl.NumStates]string{
 // thread has a track with a slice for each state, and a track with a slice for each request or job. Another track
 // shows who holds the GVL. Counters show the number of threads that wait for the GVL, CPU use, memory and allocations.
 // Marks show notes, and the beginnings of collections, of threads and of exactly known time. An exactly known wait
-// names the holders of the GVL. It has an inner slice, which begins when the thread was chosen as the next holder.
-// Times are in µs since the first sample of all traces. WriteChrome streams its output, and keeps only the numbers of
-// the stacks in memory.
+// names the holders of the GVL. Within its slice is a second one, from the time when the thread was chosen as the next
+// holder. Times are in µs since the first sample of all traces. WriteChrome streams its output, and keeps only the
+// numbers of the stacks in memory.
 func WriteChrome(w io.Writer, list []*Trace) error {
 	base, start := traceStart(list)
 	out := chromeWriter{w: bufio.NewWriter(w)}
@@ -155,7 +155,8 @@ func (o *chromeWriter) value(v any) {
 	}
 }
 
-// chromeStacks collects the stacks to which the events of a process refer. The keys of its stacks begin with prefix.
+// chromeStacks collects the stacks to which the events of a process refer. The keys of these stacks begin with prefix,
+// which differs between processes.
 type chromeStacks struct {
 	dict   *sampler.Dictionary
 	prefix string
@@ -297,8 +298,8 @@ func (c *chromeProcess) mark(tid int, name string, atNS int64) {
 	c.add(chromeEvent{Name: name, Category: "thread", Phase: chromeInstant, Scope: "t", TS: chromeMicros(atNS - c.base), TID: tid})
 }
 
-// tid returns the number of a thread's track. This is the id of its native thread. Ruby reuses native threads, so if
-// an earlier thread has the number already, tid returns ddtop's own number.
+// tid returns the number of a thread's track: the id of its native thread. Ruby reuses native threads. So if the track
+// of an earlier thread has this number, tid returns a number made from ddtop's own id.
 func (c *chromeProcess) tid(id sampler.ThreadID) int {
 	if info, ok := c.dict.Thread(id); ok && info.TID != 0 && !c.tids[int(info.TID)] {
 		c.tids[int(info.TID)] = true
@@ -321,7 +322,8 @@ func (c *chromeProcess) slice(tid int, name, category, color string, fromNS, toN
 	c.add(e)
 }
 
-// where returns the arguments of an event at a stack: the label and the place of the stack's innermost frame.
+// where returns the arguments that say where an event happened: the label and the place of the stack's innermost
+// frame.
 func (c *chromeProcess) where(stack sampler.StackID) (args chromeArgs) {
 	if _, id := c.dict.Stack(stack); id != 0 {
 		f := c.dict.Frame(id)

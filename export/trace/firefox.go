@@ -22,8 +22,8 @@ const firefoxVersion = 55
 // firefoxOrigins is the index of the first origin.
 const firefoxOrigins = int(gvl.NumStates)
 
-// firefoxColors are colours by the profiler's names. The profiler treats transparent as idle. It needs one grey
-// category, for everything that has no category.
+// firefoxColors are colours by the profiler's names. The profiler treats transparent as idle. It requires a grey
+// category, and uses this for samples that have none.
 var firefoxColors = [gvl.NumStates]string{
 	gvl.Unknown: "grey", gvl.Running: "green", gvl.Stalled: "magenta", gvl.GC: "purple", gvl.Waiting: "red", gvl.Native: "lightblue",
 	gvl.IO: "blue", gvl.Lock: "orange", gvl.Parked: "transparent", gvl.Sleeping: "transparent",
@@ -182,7 +182,7 @@ type firefoxCounter struct {
 	Samples         struct {
 		Length int       `json:"length"`
 		Time   []float64 `json:"time"`
-		// Count is the change since the previous sample.
+		// Count is by how much the counter has changed since the previous sample.
 		Count []int64 `json:"count"`
 	} `json:"samples"`
 }
@@ -193,7 +193,7 @@ const (
 	firefoxInterval = 1
 )
 
-// firefoxResourceLibrary is the type of resources that are libraries.
+// firefoxResourceLibrary is the profiler's number for a resource that is a library. ddtop uses it for gems.
 const firefoxResourceLibrary = 1
 
 // firefoxMarkerTypes are the types of markers. Each type has a schema in the profile.

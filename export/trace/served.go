@@ -16,7 +16,8 @@ type servedSpan struct {
 	number       sampler.WorkNumber
 }
 
-// serve adds the request or job of an interval to the thread's spans.
+// serve adds the request or job of an interval to the thread's spans. It extends the last span if the work is the
+// same.
 func (t *Trace) serve(th *traceThread, i *gvl.Interval) {
 	id := i.Serving.Work
 	if id == 0 {
@@ -35,8 +36,8 @@ func (t *Trace) serve(th *traceThread, i *gvl.Interval) {
 	}
 }
 
-// servedName returns the name of a request or job. A name may become known late, so call it at the end of the
-// measurement.
+// servedName returns the name of a request or job. It is called only at the end of the measurement, because a name may
+// become known late.
 func servedName(dict *sampler.Dictionary, s *servedSpan) string {
 	w := dict.Work(s.work)
 	if w.Endpoint == "" {

@@ -18,7 +18,7 @@ const (
 	maxTrace = 2 << 20
 	// maxTraceWords limits the number of different descriptions of states that are kept.
 	maxTraceWords = 1 << 16
-	// maxCPUBack limits the number of earlier spans that are searched for the one to which CPU time belongs.
+	// maxCPUBack limits how many of a thread's last spans are searched for the span in which CPU time was used.
 	maxCPUBack = 256
 	// traceMergeNS limits the length of merged spans, in ns. Adjacent spans are merged if the thread does the same in
 	// both, and its state needs no CPU.
@@ -115,7 +115,7 @@ type traceThread struct {
 	spans []traceSpan
 	// earlyNS is CPU time that came before the thread's first span.
 	earlyNS int64
-	// detail has the last Detail of each state. words has the number of its description.
+	// detail has the last Detail of each state. words has the number of the text that describes this Detail.
 	detail [gvl.NumStates]gvl.Detail
 	words  [gvl.NumStates]uint32
 	waits  []traceWait
@@ -218,7 +218,8 @@ func (t *Trace) point(list *[]tracePoint, atNS, value, eachNS int64) {
 	}
 }
 
-// room reports whether another entry fits into the Trace, and counts this entry.
+// room reports whether another entry fits into the Trace. If it fits, room counts it. Otherwise atNS is noted as
+// CutNS, if it is the first entry to be dropped.
 func (t *Trace) room(atNS int64) bool {
 	if t.entries >= maxTrace {
 		if t.CutNS == 0 {
@@ -291,8 +292,8 @@ func (t *Trace) addSpan(th *traceThread, s traceSpan) {
 	}
 }
 
-// addCPU adds CPU time to the last span with the same stack and state, or to the last span if there is none. Before
-// the first span, it keeps the time for that span.
+// addCPU adds CPU time to the last span with the same stack and state. If there is no such span, it uses the last
+// span. If the thread has no span yet, it keeps the time in earlyNS.
 func (th *traceThread) addCPU(k flamegraph.Key, ns int64) {
 	n := len(th.spans)
 	for i := n - 1; i >= max(n-maxCPUBack, 0); i-- {
@@ -353,8 +354,9 @@ func (th *traceThread) stateSpans() []traceSpan {
 	return out
 }
 
-// wait returns the exact wait that contains a span, or nil. Spans must come in order. from is the index in waits at
-// which to start. next is the index to pass for the next span.
+// wait returns the exactly timed wait for the GVL that overlaps the span s. It returns nil if there is none. Call it
+// for a thread's spans in order. from is the index in th.waits at which to start, and next the index to pass for the
+// next span.
 func (th *traceThread) wait(s *traceSpan, from int) (w *traceWait, next int) {
 	if s.state != gvl.Waiting {
 		return nil, from

@@ -27,7 +27,7 @@ type threadTotals struct {
 
 	cpuAtNS, cpuNS, delayNS          int64 // at the last reading
 	cpuSumNS, delaySumNS, waitDelayN int64
-	// cpuKnown is set if the counters were read twice.
+	// cpuKnown is set if the counters were read at least twice, so that their growth is known.
 	cpuKnown bool
 
 	ns     [gvl.NumStates]int64
@@ -36,7 +36,8 @@ type threadTotals struct {
 	afterNS [gvl.NumStates]int64
 	hist    gvl.Lengths
 
-	// noCPUNS is the time without a CPU, by state. Only time between two readings that both found this state counts.
+	// noCPUNS is the time without a CPU, by state. It has only the time between two readings of the counters that both
+	// found the thread in this state.
 	noCPUNS [gvl.NumStates]int64
 }
 
@@ -78,7 +79,8 @@ type Account struct {
 	firstReads, lastRead    sampler.Reads
 	self, switches          Meter
 	pauses                  pauseTotals
-	// firstQueues and lastQueues are the first and the last Queues of the samples. They are nil if there were none.
+	// firstQueues and lastQueues are the first and the last sampler.Queues in the samples (the queues before the
+	// process). They are nil if no sample had any.
 	firstQueues, lastQueues *sampler.Queues
 	// mostBacklog is the largest backlog that a sample showed, or UnknownCount.
 	mostBacklog int64
@@ -103,8 +105,8 @@ func (a *Account) Waited(w *gvl.Wait) {
 	a.longest.add(w)
 }
 
-// Lock adds the time in which no thread held a GVL that threads waited for. It also adds the holds and waits of threads
-// that no sample listed. They have no intervals.
+// Lock adds the time in which no thread held a GVL that threads waited for. It also adds the holds and waits of
+// threads that no sample listed, because such threads have no Intervals.
 func (a *Account) Lock(i *gvl.LockInterval) {
 	if i.Thread == 0 && !i.Unlisted.Holds && i.Waiters > 0 {
 		a.unheldNS[i.Ractor] += i.NS()
@@ -243,7 +245,7 @@ func (a *Account) tickProcess(k *gvl.Tick) {
 	a.lastNS = k.ToNS
 }
 
-// held adds time in which the process was stopped or frozen.
+// held adds ns to the time in which the process was stopped or frozen, if the sample p shows that it was.
 func (a *Account) held(p *sampler.Proc, ns int64) {
 	if p.Stopped {
 		a.stoppedNS += ns
@@ -253,7 +255,8 @@ func (a *Account) held(p *sampler.Proc, ns int64) {
 	}
 }
 
-// counters adds what the kernel counted since the last reading. A new native thread starts a new count.
+// counters adds what the kernel counted for the thread since the last reading of its counters. If the thread has got
+// another native thread, counting begins anew.
 func (t *threadTotals) counters(th *sampler.Thread, state gvl.State) {
 	k := &th.Kernel
 	if th.Bits&sampler.BitMain != 0 {
@@ -300,7 +303,7 @@ func (a *Account) retire(t *threadTotals) {
 	a.ractors[i].merge(t)
 }
 
-// merge adds the times and waits of a thread.
+// merge adds the times and waits of the thread t to the sum r.
 func (r *threadTotals) merge(t *threadTotals) {
 	for i, v := range t.ns {
 		r.ns[i] += v

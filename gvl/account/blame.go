@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// maxBlameEntries limits how many holders (thread, stack, kind) a whole run counts separately.
+	// maxBlameEntries limits how many holders (thread, stack, kind) are counted separately since the start. The
+	// waiting behind all others is added up in OtherNS.
 	maxBlameEntries = 1 << 16
 	// MaxBlameWindowNS is the longest window of Top, other than the whole run.
 	MaxBlameWindowNS = 120e9
@@ -23,8 +24,8 @@ const (
 
 // BlameEntry is waiting time charged to one holder of the GVL, in thread·ns: 2 threads waiting 1 s make 2 s.
 type BlameEntry struct {
-	// Thread, Stack and Kind are the holder, its stack and how it held the GVL (Running, GC or Stalled). If entries
-	// are grouped, they come from the largest charge.
+	// Thread, Stack and Kind are the holder, its stack and how it held the GVL (Running, GC or Stalled). If Top groups
+	// charges, they come from the group's largest charge.
 	Thread sampler.ThreadID
 	Stack  sampler.StackID
 	Kind   gvl.State
@@ -111,13 +112,15 @@ type Blame struct {
 	run    blameBucket
 	recent []blameBucket
 	second int64 // the newest second
-	// charges counts the charges. window caches a sum of recent seconds, because the findings ask for it repeatedly.
+	// charges counts the charges made. window caches a sum of recent seconds, because the findings read the same sum
+	// several times. The cache is valid until charges changes.
 	charges uint64
 	window  blameWindow
-	groups  map[blameKey]blameGroup // of the report being made
+	groups  map[blameKey]blameGroup // the groups of the report that Top is making
 }
 
-// blameWindow is the sum of the seconds from first to last, computed after the given number of charges.
+// blameWindow is the sum of the seconds from first to last. charges is Blame.charges at the time when the sum was
+// computed.
 type blameWindow struct {
 	first, last int64
 	charges     uint64
@@ -135,7 +138,7 @@ func NewBlame(s *stream.Stream, dict *sampler.Dictionary) *Blame {
 	return b
 }
 
-// Lock charges a period of a ractor's GVL.
+// Lock charges the waits during a period of a ractor's GVL to the holder in that period.
 func (b *Blame) Lock(i *gvl.LockInterval) {
 	if i.Waiters == 0 {
 		return

@@ -8,18 +8,20 @@ import (
 )
 
 const (
-	// culpritShare is the least part of a thread's charges for which a method must be on the stack to be named.
+	// culpritShare is the least part of the time charged to a thread that a method must cover to be named. A method
+	// covers the time charged to stacks that contain it.
 	culpritShare = .7
-	// innerShare is the least part of the charges that one C function must have to be named.
+	// innerShare is the least part of this time that must be charged to stacks with the same innermost C function to
+	// name it.
 	innerShare = .5
 	// maxCulpritStacks limits how many stacks are examined, the ones with the largest charges.
 	maxCulpritStacks = 256
 )
 
-// Method names the code for which a thread is charged, such as "Reports#build → JSON.generate". It covers the last
-// windowNS, or the whole run if windowNS is 0. The first part is the innermost method that is on the stack for most of
-// the charge, preferably one of the program's own. The last part is the C function in which most of the charge is
-// spent. Method returns "" if no stack is known.
+// Method names the code with which a thread keeps others waiting, such as "Reports#build → JSON.generate". It covers
+// the last windowNS, or the whole run if windowNS is 0. The first part is the innermost method that is on the stack
+// for most of the charged time, preferably one of the program's own. The last part is the C function that takes most
+// of this time. Method returns "" if no stack is known.
 func (b *Blame) Method(thread sampler.ThreadID, windowNS int64) string {
 	if b.dict == nil {
 		return ""

@@ -27,23 +27,23 @@ type servedBy struct {
 // countedRequest is a request in progress.
 type countedRequest struct {
 	work sampler.Work
-	// seenNS is when a thread last worked for the request. round is the number of that reading. readings counts later
-	// readings.
+	// seenNS is when a sample last showed a thread that worked for the request. The number of that sample is round.
+	// The samples since then are counted in readings.
 	seenNS   int64
 	round    uint64
 	readings int
 	fiber    bool // it was on a fiber that another one had resumed
 }
 
-// NewEndedCounts returns an EndedCounts of samples whose IDs point into dict.
+// NewEndedCounts returns an EndedCounts. The IDs in the samples that it will get point into dict.
 func NewEndedCounts(dict *sampler.Dictionary) *EndedCounts {
 	return &EndedCounts{
 		dict: dict, open: make(map[sampler.WorkNumber]*countedRequest), of: make(map[sampler.ThreadID]servedBy), counts: make(map[string]int64),
 	}
 }
 
-// Feed adds the next sample. Any sample can show that a request begins, because threads that begin something are read
-// at once. Only samples that read all stacks show that a request has ended.
+// Feed adds the next sample. Any sample can show that a request has begun, because ddtop reads the stack of a thread
+// that begins new work at once. Only samples that read all stacks show that a request has ended.
 func (c *EndedCounts) Feed(s *sampler.Sample) {
 	if s.Depth != sampler.StackTick {
 		c.begun(s)
@@ -100,8 +100,9 @@ func (c *EndedCounts) begun(s *sampler.Sample) {
 	}
 }
 
-// find returns the request of an ID. It returns nil if the ID means nothing or there are too many requests. A request
-// that was counted and comes back is counted again. This is rare, because a thread's next request has another number.
+// find returns the request of an ID. If the request is new, find adds it. It returns nil if dict does not know the ID,
+// or if there are too many requests. A request that counted as ended and continues is counted again. This is rare,
+// because each request has its own number.
 func (c *EndedCounts) find(id sampler.WorkID) *countedRequest {
 	w := c.dict.Work(id)
 	q := c.open[w.Number]

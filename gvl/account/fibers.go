@@ -12,7 +12,8 @@ const (
 	lackingLooks, cutLooks = 2, 4
 	// staleNS is how long a fiber counts as waiting after its last reading, in ns. Meanwhile readings may fail.
 	staleNS = int64(60e9)
-	// lookBehindNS limits how long after its sample's time a reading of fibers ends, in ns. It ends within its tick.
+	// lookBehindNS limits when a reading of fibers ends, in ns after the time of its sample. A true reading ends
+	// within the tick of its sample, and a recording can hold anything.
 	lookBehindNS = int64(10e6)
 )
 
@@ -20,8 +21,8 @@ const (
 type fiberLooks struct {
 	last   *sampler.Fibers
 	number int
-	// switches are the threads that have had a fiber that waited for a request. Until such a thread ends, a request
-	// that it leaves may be waiting in a fiber.
+	// switches are the living threads in which a fiber has waited for a request. If such a thread leaves a request,
+	// this request may not have ended, but wait in a fiber.
 	switches map[sampler.ThreadID]bool
 }
 
@@ -29,7 +30,8 @@ type fiberLooks struct {
 type fiberWait struct {
 	// freeNS is the time up to which the request was charged. If its fiber waits, it has waited since then.
 	freeNS int64
-	// look is the number of the last reading with the fiber. lacking counts the later readings, which lack it.
+	// look is the number of the last reading with the fiber. lacking counts the readings since then, in which the
+	// fiber is missing.
 	look, lacking int
 }
 

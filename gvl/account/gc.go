@@ -36,8 +36,8 @@ type gcAccount struct {
 	phaseNS   [4]int64
 }
 
-// gcStarts counts cycles that began in a stack. seen counts the cycles that were still running when they were first
-// seen. probable counts the cycles that had already ended. They began in this stack or shortly before it.
+// gcStarts counts cycles that began in a stack. seen counts the cycles that were still running when a sample first saw
+// them. probable counts the cycles that had already ended by then. So they began in this stack or shortly before it.
 type gcStarts struct{ seen, probable uint64 }
 
 var (
@@ -88,7 +88,7 @@ func (g *gcAccount) start(gc *sampler.GC, n uint64, stack sampler.StackID, known
 	g.triggers[stack] = t
 }
 
-// wordIndex returns the index of a word, or len(words) if it is not there.
+// wordIndex returns the index of w in words, or len(words) if w is not in words.
 func wordIndex(words []string, w string) int {
 	if i := slices.Index(words, w); i >= 0 {
 		return i

@@ -34,7 +34,7 @@ type LockHold struct {
 	// Perhaps is set if a waiting thread was woken during the hold. Then there may have been several holds of the same
 	// thread.
 	Perhaps bool
-	// LeastNS is the longest time, in ns, in which no waiting thread was woken, so that this is known to be one hold.
+	// LeastNS is the longest time, in ns, in which no waiting thread was woken. This much is known to be one hold.
 	LeastNS int64
 }
 
@@ -63,7 +63,8 @@ type openHold struct {
 	waiters        []sampler.ThreadID // the waiting threads at lastNS
 	left           bool               // one of the waiters has stopped waiting since lastNS
 	tick           uint64
-	// next is another thread that seems to be the holder since nextNS. It counts after turnNS, as samples can be old.
+	// next is another thread that seems to be the holder since nextNS. With more than manyThreads threads, it counts
+	// as the holder only after turnNS, because a sample can show a state that is this old.
 	next   sampler.ThreadID
 	nextNS int64
 }
@@ -128,8 +129,8 @@ func (l *LockHolds) Tick(t *gvl.Tick) {
 	}
 }
 
-// see adds all threads that wait for one lock. fresh is true if the holder was read in this sample. stale limits how
-// old the reading of a thread can be, in ns.
+// see updates the hold of a lock from all threads that wait for this lock in one sample. fresh is true if the holder
+// was read in this sample. stale limits how old the reading of a thread can be, in ns.
 func (l *LockHolds) see(waiters []lockSeen, atNS int64, fresh bool, stale int64) {
 	object, holder, agree := waiters[0].object, sampler.ThreadID(0), true
 	for i := range waiters {
@@ -219,8 +220,8 @@ type LockUse struct {
 	Now     sampler.ThreadID // zero if there is none, or it is not known
 }
 
-// Told returns the lengths that the given shares of the holds did not exceed. shares must be in ascending order. If a
-// hold may be several in a row, all lengths are lower bounds. They are zero if nothing is known.
+// Told returns quantiles of the lengths of the holds: the share 0.5 gives the median. shares must be in ascending
+// order. If a hold may be several in a row, all lengths are lower bounds. They are zero if nothing is known.
 func (u *LockUse) Told(shares ...float64) []gvl.Bounded {
 	if u.perhaps > 0 {
 		return u.Held.Least(shares...)
@@ -253,8 +254,8 @@ func (l *LockHolds) Of(object uint64, fromNS, toNS int64) LockUse {
 	return u
 }
 
-// now sets Now and HeldNow by a hold that is in progress at atNS. For the last leastNS, it is known to be a single
-// hold.
+// now sets Now and HeldNow from h, a hold that is in progress at atNS. leastNS is a lower bound of its length: the
+// time up to atNS in which h is known to be a single hold.
 func (u *LockUse) now(h *LockHold, leastNS, atNS int64) {
 	u.Now = h.Thread
 	switch {

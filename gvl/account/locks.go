@@ -25,13 +25,14 @@ type Contended struct {
 	HolderState gvl.State
 	HolderStack sampler.StackID
 	// Waiters are the threads that wait, the one with the longest wait first. LongestNS is the length of this wait in
-	// ns, and LongestBound says whether it is a lower or upper bound. LongestNS is zero if each thread may have had
-	// the lock since it was first seen. SeenNS is the time since when a thread has been seen waiting.
+	// ns, and LongestBound says whether it is a lower or upper bound. LongestNS is zero if it is unknown, because each
+	// thread may have had the lock for a moment since ddtop first saw it wait. SeenNS is the longest time, in ns, for
+	// which ddtop has seen a thread wait.
 	Waiters      []sampler.ThreadID
 	LongestNS    int64
 	LongestBound gvl.Bound
 	SeenNS       int64
-	// Timed is how many of the waits have a deadline.
+	// Timed is how many of the waits end after a timeout.
 	Timed int
 }
 

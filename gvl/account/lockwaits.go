@@ -32,7 +32,8 @@ type LockCost struct {
 	Object   uint64
 	Kind     string // as in Detail.Kind
 	WaitedNS int64
-	// Stack is the waiting thread's stack in the longest wait whose stack fits (see Costs). Zero means that none fits.
+	// Stack is the waiting thread's stack in the longest wait whose stack fits (see Costs). Zero means that no wait
+	// has a stack that fits.
 	Stack     sampler.StackID
 	longestNS int64
 }
@@ -65,8 +66,9 @@ func (l *LockHolds) Interval(i *gvl.Interval) {
 	w.next = (w.next + 1) % len(w.ring)
 }
 
-// Costs returns what each lock cost between two times. A wait in progress counts until the last sample. The stack of a
-// wait can be older than the wait, so fits decides which stacks count for a kind of lock (gvl.FitsLock).
+// Costs returns what each lock cost between two times. A wait in progress counts until the last sample. The stack
+// noted for a wait can be older than the wait. So the function fits reports whether a stack can belong to a wait for
+// this kind of lock (gvl.FitsLock).
 func (l *LockHolds) Costs(fromNS, toNS int64, fits func(stack sampler.StackID, kind string) bool) map[uint64]LockCost {
 	out := make(map[uint64]LockCost)
 	for i := range l.waits.ring {

@@ -1,6 +1,6 @@
 package account
 
-// reading is a counter's value at the time of its sample, CLOCK_MONOTONIC in ns. atNS is zero if there is none.
+// reading is a counter's value at the time of its sample, CLOCK_MONOTONIC in ns. atNS is zero if there was no reading.
 type reading struct{ value, atNS int64 }
 
 // Meter measures the growth of a counter that is read less often than samples are made, such as ddtop's own CPU time.
@@ -25,8 +25,9 @@ func (m *Meter) Feed(value, atNS int64) {
 // Known reports whether the counter exists. A core file has none.
 func (m *Meter) Known() bool { return m.value != 0 }
 
-// Since returns the growth between an earlier reading and the last one, and the time between the two in ns. The zero
-// Meter means the first reading. spanNS is zero if there are not two readings.
+// Since returns the growth between an earlier reading and the last one, and the time between the two in ns. from is a
+// copy of the Meter at that reading. For the zero Meter, Since counts from the first reading. spanNS is zero if there
+// are not two readings.
 func (m *Meter) Since(from *Meter) (grown, spanNS int64) {
 	r := from.last
 	if r.atNS == 0 {

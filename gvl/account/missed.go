@@ -6,18 +6,19 @@ import (
 )
 
 const (
-	// mostMissed is the largest share of requests that may be missed before figures are lower bounds.
+	// mostMissed is the share of missed requests above which figures are shown as lower bounds.
 	mostMissed = 1. / 20
-	// copiedShare is the least share of the ended requests whose begins must be known from changes. Otherwise the
-	// number of missed requests is not known.
+	// copiedShare is the least number of begins known from changes (sampler.Change), as a share of the ended requests.
+	// With fewer, changes do not show how many requests were missed.
 	copiedShare = .9
-	// tickNS is the time between two records of a thread that keeps its CPU, in ns. They are made at ticks of the
-	// CPU's clock, at about 100 Hz. A request that begins and ends in between has no record.
+	// tickNS is the time between two records of the BPF programs about a thread that keeps its CPU, in ns. The CPU's
+	// clock interrupt makes them, at about 100 Hz. A request that begins and ends between two records leaves no
+	// record.
 	tickNS = 10e6
 )
 
-// brief reports whether a request ran most of the time, and was hardly longer than the time between two ticks. Some
-// requests of this kind make no record, so they cannot be counted as missed.
+// brief reports whether a request ran most of the time, and was shorter than 2 * tickNS. Some requests of this kind
+// leave no record, so nothing shows how many of them were missed.
 func (q *PastRequest) brief() bool {
 	slept := q.FiberNS
 	for s, ns := range q.NS {
@@ -29,7 +30,7 @@ func (q *PastRequest) brief() bool {
 }
 
 // begunCount counts requests. begun is the number of requests whose begin is known from changes. missed is how many of
-// these were not seen.
+// these no sample has shown.
 type begunCount struct{ begun, missed int }
 
 func (b *begunCount) merge(o begunCount) { b.begun, b.missed = b.begun+o.begun, b.missed+o.missed }
@@ -94,7 +95,8 @@ type begunRequests struct {
 	unfound map[sampler.ThreadID]int64
 }
 
-// changes counts the requests that threads of r have begun.
+// changes counts the requests that threads have begun according to the changes in list. It also counts which of them
+// were missed. r knows which requests samples have shown.
 func (b *begunRequests) changes(list []sampler.Change, r *Requests) {
 	for i := range list {
 		c := &list[i]
@@ -120,7 +122,8 @@ func (b *begunRequests) changes(list []sampler.Change, r *Requests) {
 	}
 }
 
-// seen notes that a request of a thread was seen. It reports whether the request is the one that the thread had begun.
+// seen notes that a sample or a change has shown the request w of a thread. It reports whether w is the begun request
+// in unfound.
 func (b *begunRequests) seen(id sampler.ThreadID, w *sampler.Work) bool {
 	at, ok := b.unfound[id]
 	if ok = ok && within(w, at); ok {
@@ -129,7 +132,7 @@ func (b *begunRequests) seen(id sampler.ThreadID, w *sampler.Work) bool {
 	return ok
 }
 
-// shown reports whether a sample has shown the request that a thread has begun at a time.
+// shown reports whether a sample has already shown the request that a thread began at atNS.
 func shown(slots []requestSlot, id sampler.ThreadID, atNS int64) bool {
 	for i := range slots {
 		if s := &slots[i]; s.thread == id && s.q != nil {
@@ -139,7 +142,7 @@ func shown(slots []requestSlot, id sampler.ThreadID, atNS int64) bool {
 	return false
 }
 
-// within reports whether a request may have begun at a time.
+// within reports whether the request w may have begun at atNS.
 func within(w *sampler.Work, atNS int64) bool { return w.BeforeNS < atNS && atNS <= w.SinceNS }
 
 func (e *endpointSums) countBegun(atNS int64, n begunCount) {

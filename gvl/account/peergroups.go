@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// PeerGroups puts the connections to one remote end together.
+// PeerGroups groups connections by their remote end. For example, all connections to one database are one group.
 type PeerGroups struct {
 	Dict   *sampler.Dictionary
 	groups []uint32 // by PeerID
@@ -15,7 +15,8 @@ type PeerGroups struct {
 	list   []PeerGroup
 }
 
-// PeerGroup is one remote end. Peer and ID belong to its newest connection. Inbound is set if the other end opened it.
+// PeerGroup is one remote end. Peer and ID belong to its newest connection. Inbound is set if the remote end opened
+// this connection, as a client does.
 type PeerGroup struct {
 	Peer    sampler.Peer
 	ID      sampler.PeerID
@@ -68,8 +69,9 @@ func (g *PeerGroups) GroupOf(id sampler.PeerID) uint32 {
 // Group returns the group with a number that GroupOf has returned.
 func (g *PeerGroups) Group(n uint32) *PeerGroup { return &g.list[n] }
 
-// clientOf reports whether the other end is a client that has opened the connection. Then this end has a port that the
-// program chose, and the kernel chose the other end's port, which the reader leaves out.
+// clientOf reports whether the other end is a client that has opened the connection. Such a connection is recognized
+// by its ports. This end has a port, because the program chose it. The other end has none, because the reader leaves
+// out ports that the kernel chose.
 func clientOf(p sampler.Peer) bool {
 	return p.Kind == sampler.PeerTCP && p.Service == "" && hasPort(p.Local) && !hasPort(p.Remote)
 }
@@ -79,5 +81,5 @@ func hasPort(addr string) bool {
 	return i > 0 && (strings.IndexByte(addr, ':') == i || strings.HasPrefix(addr, "["))
 }
 
-// maxPeerGroups bounds the remote ends that are kept apart.
+// maxPeerGroups bounds the groups. All further remote ends of a kind share one group.
 const maxPeerGroups = 4096

@@ -5,7 +5,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// QualityMeter adds up the samples that figures are computed from since the stream began. It is a Consumer.
+// QualityMeter adds up the sampler.Quality of all ticks since the stream began. The sum shows from how many samples
+// figures are computed. QualityMeter is a Consumer.
 type QualityMeter struct {
 	gvl.Ignore
 	sampler.Quality

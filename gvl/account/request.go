@@ -33,25 +33,26 @@ type PastRequest struct {
 	Thread sampler.ThreadID
 	// FromNS and ToNS are the beginning and the end, CLOCK_MONOTONIC in ns. Each is the middle between a reading of
 	// the thread's stack with the request and one without it. If InProgress is set, ToNS is the time of the last
-	// sample. If AtLeast is set, the request took longer than ToNS − FromNS. Then it began before its thread was first
-	// read, or ended while nothing was sampled. Or the samples since ToNS could not read whether it has ended.
+	// sample. If AtLeast is set, the request took longer than ToNS − FromNS. It may have begun before its thread was
+	// first read, or ended while nothing was sampled. Or the samples since ToNS could not read whether it has ended.
 	FromNS, ToNS int64
 	InProgress   bool
 	AtLeast      bool
 	// SlackNS is how much shorter or longer the request may be, in ns. It is half of the time between the two readings
 	// at the beginning and, once it has ended, also at the end.
 	SlackNS int64
-	// Late is set if the thread's stack was read between BeforeNS and SinceNS of Work, but the request was not
-	// searched because time was short. Such requests tend to be long, so they are left out of an endpoint's Durations.
-	// Late is also set if the last samples before the end could not read whether the request has ended.
+	// Late is set if a sample between BeforeNS and SinceNS of Work read the thread's stack, but had no time to search
+	// it for a request. So the begin is less certain than usual. Such requests tend to be long, so they are left out
+	// of an endpoint's Durations. Late is also set if the last samples before the end could not read whether the
+	// request has ended.
 	Late bool
 	// NS is the time of the request's threads by state. It lacks time before the measurement, time without samples,
 	// and time in which the request was suspended. A fiber that does not run has no state.
 	NS [gvl.NumStates]int64
 	// FiberNS is the time in which a fiber waited for the request and no thread worked for the request, in ns.
 	FiberNS int64
-	// Peers are the peers for which the request waited longest in state io, the longest first, at most
-	// maxRequestPeers. If there are more than maxSumPeers, their times can be too small.
+	// Peers are the peers for which the request waited longest in state io, the longest first. There are at most
+	// maxRequestPeers. If the request waited for more than maxSumPeers, the times can be too small.
 	Peers []PeerNS
 	// BlameNS is how long threads waited for the GVL while the request's thread held it, in thread·ns.
 	BlameNS int64
@@ -73,13 +74,14 @@ func beginSlack(w *sampler.Work) int64 {
 }
 
 // An Endpoint is a route or a job class over a time. Requests shorter than the time between two readings of stacks may
-// be missed. So all figures are of the requests that were seen. AtLeast is set if that makes a difference.
+// be missed, so all figures describe only the requests that were seen. AtLeast is set if too many were missed.
 type Endpoint struct {
-	// Kind and Name are as in sampler.Work. If Other is set, this Endpoint is the sum of all beyond the limits.
+	// Kind and Name are as in sampler.Work. If Other is set, this Endpoint is the sum of all endpoints and requests
+	// for which there was no room.
 	Kind  sampler.WorkKind
 	Name  string
 	Other bool
-	// Ended is the number of requests that were seen to end, Running the number in progress.
+	// Ended is the number of requests that were seen to end. Running is the number of requests in progress.
 	Ended, Running int
 	// Durations are the lengths of the requests that were seen to begin and to end. LongestNS is the longest of all
 	// requests. It is a lower bound if LongestAtLeast is set.
@@ -89,9 +91,9 @@ type Endpoint struct {
 	Queued         gvl.Histogram
 	LongestNS      int64
 	LongestAtLeast bool
-	// SlackNS is the mean of Request.SlackNS of Durations.
+	// SlackNS is the mean SlackNS of the requests in Durations.
 	SlackNS int64
-	// NS, FiberNS, Peers and BlameNS are the sums of its requests.
+	// NS, FiberNS, Peers and BlameNS are the sums of these fields over the endpoint's requests.
 	NS      [gvl.NumStates]int64
 	FiberNS int64
 	Peers   []PeerNS
@@ -104,8 +106,8 @@ type Endpoint struct {
 	begun     begunCount // of all endpoints together
 }
 
-// Slack returns how much the lengths of a row may be off, in ns. It returns zero if this hardly matters: the bounds of
-// the shortest length, shortestNS, differ by less than a sixteenth.
+// Slack is for several lengths with the error slackNS. It returns slackNS, or zero if the error is too small to be
+// shown. It is too small if the bounds of the shortest length, shortestNS, differ by less than a sixteenth.
 func Slack(shortestNS, slackNS int64) int64 {
 	if _, vague := Length(shortestNS, slackNS); vague {
 		return slackNS
@@ -133,8 +135,8 @@ func Length(ns, slackNS int64) (_ int64, atMost bool) {
 	return ns, false
 }
 
-// Seen reports whether a request of the endpoint was seen in this time. If none was, its time belongs to requests that
-// ended just before. Then shares of it mean nothing.
+// Seen reports whether a request of the endpoint was seen in this period. If not, the endpoint's NS belong to requests
+// that ended just before the period. Then shares of NS mean nothing.
 func (e *Endpoint) Seen() bool { return e.Other || e.Ended+e.Running > 0 }
 
 func (e *Endpoint) TotalNS() int64 {

@@ -14,14 +14,15 @@ const (
 	maxOpenRequests = 4096
 	// maxEndedRequests bounds the ended requests that are remembered, the last ones: 4 MB, and 1 MB to find them.
 	maxEndedRequests = 1 << 14
-	// maxRequestPeers bounds the peers of one request or endpoint, maxSumPeers the peers among which they are found.
+	// maxRequestPeers bounds the reported peers of one request or endpoint: the ones with the most time. maxSumPeers
+	// bounds the peers whose time is summed up to find these.
 	maxRequestPeers, maxSumPeers = 6, 16
-	// leftReadings is the number of readings of stacks without a request before it counts as ended, and leftNS the
-	// time without it, in ns. One reading is not enough, because a reading can fail.
+	// A request counts as ended if leftReadings samples of stacks in a row do not show it, and leftNS (in ns) have
+	// passed. One sample is not enough, because reading a stack can fail.
 	leftReadings = 3
 	leftNS       = int64(100e6)
-	// suspendedNS is how long a request may be missing before it counts as ended if its fiber gave way to another one,
-	// in ns.
+	// suspendedNS replaces leftNS and leftReadings if the request's fiber can be suspended, so that samples do not
+	// show the request. It is in ns.
 	suspendedNS = int64(10e9)
 	// roundedNS limits how far the times of changes are rounded, in ns.
 	roundedNS = 1000
@@ -44,7 +45,7 @@ type Requests struct {
 	ended     endedRequests
 	endpoints endpointSums
 	begun     begunRequests
-	// none is the time of threads that worked for no request.
+	// none sums up the time of threads while they worked for no request.
 	none           endpointSecond
 	leftOut        uint64
 	started        bool
@@ -56,7 +57,8 @@ type requestSlot struct {
 	thread sampler.ThreadID
 	work   sampler.WorkID
 	q      *openRequest
-	// over is work that the thread has ended according to changes. Samples show it until they read the stack again.
+	// over is the work that the thread has ended according to changes. Samples still show this work until they read
+	// the thread's stack again.
 	over sampler.WorkID
 	// left is the request last counted in Requests.leftOut.
 	left sampler.WorkNumber
@@ -68,7 +70,8 @@ type requestSlot struct {
 type openRequest struct {
 	Request
 	threads int // the number of threads that work for it
-	// readNS is when it was last seen, awayNS when the last thread left it. readings counts the readings since.
+	// readNS is when a sample last showed the request, and awayNS is when the last thread left it. readings counts the
+	// samples since awayNS.
 	readNS, awayNS int64
 	readings       int
 	slackNS        int64 // by how much awayNS can be wrong
@@ -81,12 +84,13 @@ type openRequest struct {
 	going          bool // it is unsampled, and its thread still works for it
 	wait           fiberWait
 	peers          peerSums
-	// seconds are the sums by second that no endpoint was charged with yet, in order of time.
+	// seconds are the request's sums by second, in order of time. They are added to an endpoint when the request has
+	// ended, or when there are too many of them.
 	seconds []endpointSecond
 }
 
-// NewRequests returns the Requests of a stream whose IDs point into dict. Endpoints are kept for each of the last
-// seconds, for keepNS but for at most maxEndpointSeconds.
+// NewRequests returns the Requests of a stream whose IDs point into dict. It keeps the figures of endpoints second by
+// second. These figures go back keepNS, but at most maxEndpointSeconds.
 func NewRequests(s *stream.Stream, dict *sampler.Dictionary, keepNS int64) *Requests {
 	r := &Requests{dict: dict, groups: PeerGroups{Dict: dict}, stream: s, open: make(map[sampler.WorkNumber]*openRequest), endpoints: newEndpointSums(keepNS)}
 	r.ended.at, r.begun.unfound = make(map[sampler.WorkNumber]int), make(map[sampler.ThreadID]int64)
@@ -94,8 +98,8 @@ func NewRequests(s *stream.Stream, dict *sampler.Dictionary, keepNS int64) *Requ
 	return r
 }
 
-// Keep extends the time for which endpoints are kept for each second. It never shortens this time. Call it before the
-// first sample.
+// Keep makes the figures by second go back at least ns nanoseconds (see NewRequests). It never shortens this time.
+// Call it before the first sample.
 func (r *Requests) Keep(ns int64) {
 	if e := newEndpointSums(ns); len(e.recent) > len(r.endpoints.recent) {
 		r.endpoints = e
@@ -106,7 +110,7 @@ func (r *Requests) Keep(ns int64) {
 // time is in Endpoint.Other.
 func (r *Requests) LeftOut() uint64 { return r.leftOut }
 
-// Interval charges a thread's time.
+// Interval adds a thread's time to the request that the thread worked for.
 func (r *Requests) Interval(i *gvl.Interval) {
 	var s *requestSlot
 	if i.Slot < len(r.slots) {
@@ -115,7 +119,7 @@ func (r *Requests) Interval(i *gvl.Interval) {
 	r.charge(s, i.Thread, i.Serving.Work, r.timeCharge(i))
 }
 
-// Lock charges the time that threads wait for the GVL to the request of its holder.
+// Lock adds the time for which threads wait for the GVL to BlameNS of the holder's request.
 func (r *Requests) Lock(i *gvl.LockInterval) {
 	if i.Waiters == 0 || !i.Blamed() {
 		return
@@ -131,7 +135,8 @@ func (r *Requests) Lock(i *gvl.LockInterval) {
 	r.charge(s, i.Thread, id, requestCharge{fromNS: i.FromNS, toNS: i.ToNS, waiters: i.Waiters})
 }
 
-// requestCharge is time of a request in one state, or time in which waiters waited for the GVL.
+// requestCharge is time that is added to a request: its time in one state, or time for which its thread kept others
+// waiting for the GVL (waiters is above 0).
 type requestCharge struct {
 	fromNS, toNS int64
 	state        gvl.State
@@ -148,7 +153,7 @@ func (r *Requests) timeCharge(i *gvl.Interval) requestCharge {
 	return c
 }
 
-// charge adds a charge to a request. s is what the thread worked for in the last sample, or nil.
+// charge adds a charge to the request with the given id. s is what the thread worked for in the last sample, or nil.
 func (r *Requests) charge(s *requestSlot, thread sampler.ThreadID, id sampler.WorkID, c requestCharge) {
 	if id == 0 {
 		r.none.add(&c, c.toNS-c.fromNS)
@@ -180,7 +185,7 @@ func (r *Requests) charge(s *requestSlot, thread sampler.ThreadID, id sampler.Wo
 }
 
 // find returns the request in progress with an ID. It adds the request if it was not known. It returns nil if the
-// request has ended, if there is no room, or if the ID means nothing.
+// request has ended, if there is no room, or if the Dictionary does not know the ID.
 func (r *Requests) find(id sampler.WorkID, thread sampler.ThreadID, atNS int64) *openRequest {
 	if id == 0 {
 		return nil
@@ -212,8 +217,9 @@ func (r *Requests) begin(w sampler.Work, thread sampler.ThreadID, atNS int64) *o
 	return q
 }
 
-// afterOthers raises a request's BeforeNS to the last time before its SinceNS at which its thread ended other work,
-// according to changes. A change that reports the begin of the request itself has the time that beginOf returns.
+// afterOthers raises a request's BeforeNS, because a request cannot begin before its thread has ended other work. The
+// new value is the last such end before SinceNS that changes report. The loop skips the change at the begin of the
+// request itself, whose time beginOf returns.
 func afterOthers(s *stream.Stream, w *sampler.Work, thread sampler.ThreadID) {
 	own := beginOf(w, 0)
 	for left := w.BeforeNS; w.BeforeNS > 0 && left != 0 && left <= w.SinceNS; left, _ = s.LeftWork(thread, left+1) {
@@ -234,7 +240,7 @@ func beginOf(w *sampler.Work, atNS int64) int64 {
 	return atNS
 }
 
-// away notes that no thread works for a request.
+// away notes that no thread has worked for a request since atNS, so that Tick checks whether the request has ended.
 func (r *Requests) away(q *openRequest, atNS int64) {
 	q.awayNS, q.readings = atNS, 0
 	if !q.leaving {
@@ -322,8 +328,8 @@ func (r *Requests) Tick(k *gvl.Tick) {
 	}
 }
 
-// over reports whether a sample shows work that the thread has ended by then, according to changes. It is for samples
-// that did not read the thread's stack. The thread leaves this work.
+// over reports whether a sample still shows work that the thread has already ended, according to changes. If so, over
+// ends this work for the thread. It is for samples that did not read the thread's stack.
 func (r *Requests) over(s *requestSlot, t *sampler.Thread) bool {
 	if q := s.q; q != nil && !q.done && t.Serving.Work == s.work {
 		if left, slack := leftRequest(r.stream, q, t.ID); left != 0 {
@@ -335,7 +341,7 @@ func (r *Requests) over(s *requestSlot, t *sampler.Thread) bool {
 	return s.over != 0 && s.over == t.Serving.Work
 }
 
-// setNow sets the state of a request that only changes show. q may be nil.
+// setNow sets the Now of a request that no sample has shown (unsampled). It leaves other requests alone. q may be nil.
 func setNow(q *openRequest, now gvl.ThreadState) {
 	if q != nil && q.unsampled {
 		q.Now = now
@@ -354,8 +360,8 @@ func leftRequest(s *stream.Stream, q *openRequest, thread sampler.ThreadID) (atN
 	return left - slackNS, slackNS
 }
 
-// unread reports whether a thread may still work for its last request, because a sample could not read this. On a full
-// machine several consecutive samples may fail to read it.
+// unread reports whether the sample could not read what a thread works for. Then the thread may still work for its
+// last request. On a full machine several consecutive samples may fail to read it.
 func (r *Requests) unread(s *requestSlot, t *sampler.Thread, k *gvl.Tick) bool {
 	q := s.q
 	if q == nil || q.done || k.Gap || t.Serving.Work != 0 || t.Quality&sampler.WorkUnknown == 0 || k.ToNS-q.readNS > suspendedNS {
@@ -418,7 +424,8 @@ func (r *Requests) move(s *requestSlot, t *sampler.Thread, k *gvl.Tick) {
 	s.q = q
 }
 
-// gone reports whether a request that its thread left has ended, or is back.
+// gone reports whether a request in Requests.leaving can be removed from there: it has ended, or a thread works for it
+// again. If it has ended, gone also moves it to the ended requests.
 func (r *Requests) gone(q *openRequest, atNS int64) bool {
 	if q.threads > 0 {
 		q.leaving = false
@@ -462,7 +469,7 @@ func hasLeft(fiber bool, readings int, awayNS int64) bool {
 	return readings >= leftReadings && awayNS >= leftNS
 }
 
-// stands sets the end and the slack of x, a copy of q, to what is known of q at atNS.
+// stands fills in x, which is the request q or a copy of it: the end, slack and progress, by what is known at atNS.
 func (x *Request) stands(q *openRequest, atNS int64) {
 	if q.hasEnded() && q.awayNS <= atNS {
 		x.ToNS, x.AtLeast = max(q.awayNS, x.FromNS), x.AtLeast || q.cut

@@ -51,7 +51,8 @@ func (x Request) named(routes map[string]string) Request {
 	return x
 }
 
-// sumsByPeer returns the peers with most time. Peers beyond the groups kept apart have no name and are left out.
+// sumsByPeer returns the peers with the most time. Only a limited number of peers are kept apart. The others share a
+// group without a name, which is left out.
 func (r *Requests) sumsByPeer(sums peerSums) []PeerNS {
 	var out []PeerNS
 	for _, p := range sums.list() {
@@ -62,7 +63,8 @@ func (r *Requests) sumsByPeer(sums peerSums) []PeerNS {
 	return out
 }
 
-// pending calls fn with the time of requests in progress that is not settled yet.
+// pending calls fn with the latest time of requests in progress. The stream has not settled this time yet, because the
+// next reading of a stack can still change it (Stream.Pending).
 func (r *Requests) pending(fn func(*openRequest, *requestCharge)) {
 	one := func(s *requestSlot) func(*gvl.Interval) {
 		return func(i *gvl.Interval) {
@@ -123,7 +125,7 @@ func (r *Requests) Last(atNS int64) *Request {
 	return &last
 }
 
-// Of returns the remembered requests that a thread worked for between two times, in the order of their begin.
+// Of returns the remembered requests that a thread worked for between two times, the oldest first.
 func (r *Requests) Of(thread sampler.ThreadID, fromNS, toNS int64) []Request {
 	in := func(q *PastRequest) bool { return q.Thread == thread && q.FromNS <= toNS && q.ToNS >= fromNS }
 	out := r.now(func(q *openRequest) bool { return q.Thread == thread })
@@ -171,8 +173,8 @@ func (e *endedRequests) visit(fn func(*PastRequest)) {
 	}
 }
 
-// Longest returns the n longest requests and jobs that are remembered, the longest first. The caller owns the slice.
-// Requests that have just ended are among them, although they may come back.
+// Longest returns the n longest requests and jobs that are remembered, the longest first. The caller owns the slice. A
+// request that a thread has just left is among them, even if it may still go on.
 func (r *Requests) Longest(n int) []Request {
 	all := r.now(func(*openRequest) bool { return true })
 	r.ended.visit(func(q *PastRequest) { all = append(all, q.request().named(r.dict.Routes())) })

@@ -35,7 +35,8 @@ func (a *Account) Thread(id sampler.ThreadID) (t Totals, ok bool) {
 	}, true
 }
 
-// upToNow returns a copy of a listed thread's totals with its unsettled time and the wait in progress.
+// upToNow returns a copy of a listed thread's totals, with its unsettled time and its wait in progress added. The
+// result open is the number of waits in progress: 0 or 1.
 func (a *Account) upToNow(t *threadTotals) (v threadTotals, open int64) {
 	v = *t
 	a.stream.Pending(v.id, v.add)
@@ -222,7 +223,8 @@ func (a *Account) statProcess(s *report.Stat) {
 // Alloc returns what was allocated in the stream, by class.
 func (a *Account) Alloc() report.StatAlloc { return AllocOf(a.firstClasses, a.lastClasses) }
 
-// pressureOf returns the growth between two readings. It is empty if they are of different tasks.
+// pressureOf returns the growth between two readings. It is empty if one reading is of the process's cgroup and the
+// other one of the whole machine (Source).
 func pressureOf(first, last *sampler.Pressure) report.StatPressure {
 	if first.Source != last.Source {
 		return report.StatPressure{Source: sampler.PressureNone.String()}

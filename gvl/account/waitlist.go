@@ -13,7 +13,8 @@ import (
 // maxLongestWaits is how many waits a waitList keeps.
 const maxLongestWaits = 100
 
-// waitList keeps the longest single waits for the GVL of a run, by MostNS. A gap in the samples cuts a wait.
+// waitList keeps the single waits for the GVL with the largest MostNS of a run. At a gap in the samples, a wait counts
+// as ended (Wait.Cut).
 type waitList struct {
 	// top is a heap with the shortest wait at its root.
 	top []gvl.Wait

@@ -13,19 +13,22 @@ import (
 const (
 	// leastRequests is the least number of ended requests for a prediction. With fewer, a mean says little.
 	leastRequests = 20
-	// leastSeen is the least part of the pool's time with the GVL for which requests must have been seen.
+	// leastSeen is a condition for a prediction. At least this part of the time in which the pool's threads had the
+	// GVL must belong to requests that ddtop saw.
 	leastSeen = .25
-	// oneThreadHeld limits the part of a request's time in which it has the GVL, if the pool has one thread. Above it,
-	// there is no prediction, because more threads would soon wait for each other. What a hand-over of the GVL costs
-	// cannot be measured with one thread.
+	// oneThreadHeld is for pools of one thread. There is no prediction if a request has the GVL for a larger part of
+	// its time. Then more threads would soon wait for each other, and the cost of a hand-over of the GVL cannot be
+	// measured with one thread.
 	oneThreadHeld = .3
-	// maxForeign limits the share of a request's time, or of the GVL's time, that has causes outside the model.
+	// maxForeign limits effects that the model does not include, such as waits for locks. There is no prediction if
+	// one of them takes a larger share of the requests' time, or of the time with the GVL.
 	maxForeign = .15
 	// slowRoute and fewRequests are shares. There is no prediction if one route takes at least slowRoute of all time
 	// with less than fewRequests of the requests.
 	slowRoute, fewRequests = .5, .1
-	// The curve ends at twice the number of threads, at leastCurve or more and maxThreads or less. If the GVL is in
-	// use for more than saturated of the time, more threads change little, so it ends at saturatedCurve or more.
+	// The predicted curve goes up to twice the present number of threads, at least up to leastCurve, and at most up to
+	// maxThreads. If the GVL is in use for more than saturated of the time, more threads change little. Then the curve
+	// goes at least up to saturatedCurve, to show this.
 	leastCurve, saturatedCurve, maxThreads = 8, 16, 64
 	saturated                              = .8
 )
@@ -43,7 +46,8 @@ func Of(s *report.Stat) *report.StatCapacity {
 		return nil
 	}
 	part := work.of(&sum, s.GVL[0].UnheldNS)
-	// Names of other threads, as Puma's reactor, fit, too. So limit the time to what the pool's threads have.
+	// A thread that serves no requests can have a fitting name, such as Puma's reactor. Its time must not count. So
+	// limit the time to what the given number of threads can have.
 	rest := int64(threads)*s.DurationNS - part.held - part.waiting - part.contended
 	part.outside = min(part.outside, max(rest, 0))
 	total := part.held + part.outside + part.waiting
@@ -91,14 +95,15 @@ var serverThreads = map[string]string{sampler.PoolPuma.String(): "puma", sampler
 // poolTime is the time of a server's threads by state, in ns, with and without a request.
 type poolTime struct {
 	ns report.StatStates
-	// delay is the time in which the threads were ready but had no CPU. noCPU is the part of it with the GVL.
+	// delay is the time in which the threads were ready but had no CPU. noCPU is the part of delay in which they held
+	// the GVL.
 	delay, noCPU int64
 }
 
 func (p *poolTime) held() int64 { return p.ns.Running + p.ns.Stalled + p.ns.GC }
 
-// poolTimes returns the time of the server's threads, and the time in which all other threads had the GVL. The former
-// includes the server's own work before and after the application's part of a request.
+// poolTimes returns the time of the server's threads in pool, and the time in which all other threads had the GVL in
+// others. pool includes the server's own work before and after the application's part of a request.
 func poolTimes(s *report.Stat) (pool poolTime, others int64) {
 	word := serverThreads[s.Queues.Pools[0].Kind]
 	ns := pool.ns.Array()
@@ -131,17 +136,18 @@ type parts struct {
 	contended int64
 }
 
-// of returns the time of all requests. r is the time of the requests that were seen. unheld is the time in which
-// threads waited for the GVL and no thread held it, in ns.
+// of estimates the time of all requests, including those that ddtop did not see. r is the time of the requests that it
+// saw. unheld is the time in which threads waited for the GVL and no thread held it, in ns.
 func (p *poolTime) of(r *requests, unheld int64) parts {
-	// Threads without a request almost never have the GVL. So the time with the GVL shows which part of the requests
-	// was seen. In other states, a thread of the pool may just be waiting for a request.
+	// All time with the GVL, divided by the seen requests' time with it, is the factor from seen requests to all. This
+	// holds because threads without a request almost never have the GVL. In other states, a thread may just wait for a
+	// request.
 	missed := max(gvl.Ratio(p.held(), r.held()), 1)
 	all, seen := p.ns.Array(), r.ns.Array()
 	ns := func(state gvl.State) int64 { return min(int64(float64(seen[state])*missed), all[state]) }
 	native := ns(gvl.Native)
-	// While a thread that was woken for the GVL gets no CPU, the GVL is unheld. That part of delay does not count
-	// here.
+	// delay also has the time in which a thread was woken to take the GVL but got no CPU. No thread holds the GVL
+	// then, so unheld has this time, too. Subtract it, because it is not work outside the GVL.
 	starved := min(native, max(p.delay-p.noCPU-unheld, 0))
 	return parts{
 		held: p.held(), waiting: p.ns.Waiting,

@@ -6,7 +6,8 @@ import "math"
 type load struct {
 	// held is its time with the GVL. outside is its time without the GVL, except waits for the GVL.
 	held, outside float64
-	// variance is the squared coefficient of variation of the lengths of holds of the GVL.
+	// variance says how much the lengths of holds of the GVL differ: their squared coefficient of variation. It is
+	// zero if all holds take equally long.
 	variance float64
 	// handover is the time per request in which no thread has the GVL, if threads wait at every hold.
 	handover float64
@@ -20,15 +21,17 @@ type point struct {
 	throughput, waiting float64
 }
 
-// with returns the points for 0 to n threads, by mean value analysis.
+// with returns the points for 0 to n threads. It uses mean value analysis, a method of queueing theory, with the GVL
+// as the only queue.
 func (l load) with(n int) []point {
 	out := make([]point, 1, n+1)
 	queue, used := 0., 0.
 	for k := 1; k <= n; k++ {
-		// For requests, the GVL is slower because other threads hold it, too, and because hand-overs take time.
+		// service is how long a request occupies the GVL. Hand-overs make it longer, and so do other threads that hold
+		// the GVL.
 		service := (l.held + l.handover*used) / (1 - l.others)
-		// A request finds as many threads at the GVL as queue says. With probability used, one of them holds the GVL,
-		// and has a part of its hold left.
+		// queue is the mean number of threads that hold the GVL or wait for it when a request arrives. With
+		// probability used, one of them holds it, and this hold takes a while longer.
 		stay := service * (1 + max(queue-used, 0) + used*(1+l.variance)/2)
 		rate := min(float64(k)/(stay+l.outside), 1/service)
 		stay = float64(k)/rate - l.outside
@@ -46,8 +49,8 @@ func (l load) at(threads float64) point {
 	return point{low.throughput + part*(high.throughput-low.throughput), low.waiting + part*(high.waiting-low.waiting)}
 }
 
-// maxUnexplained limits how much more requests may wait than the model explains with maxVariance, as a share of their
-// time.
+// maxUnexplained limits the waiting that the model cannot explain even with maxVariance, as a share of the requests'
+// time. If more is unexplained, there is no prediction.
 const maxUnexplained = .05
 
 // maxVariance limits the variance that fit computes from the waiting. If one hold in twenty takes a hundred times as
@@ -70,8 +73,8 @@ func (l load) fit(threads, waiting float64) (load, bool) {
 		l.variance = 1
 	}
 	explained := waiting-l.at(threads).waiting < maxUnexplained
-	// If the GVL is mostly free, requests that begin together wait as if holds varied. With more threads this effect
-	// is smaller.
+	// If the GVL is mostly free, requests that begin at the same time wait for each other. The fit then takes this for
+	// holds of different lengths. The effect is smaller with more threads, so reduce the variance.
 	if used := l.at(threads).throughput * l.held; l.variance > 1 {
 		l.variance = 1 + (l.variance-1)*used
 	}

@@ -6,7 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Attempt is the kind of a call that only waits or tries something, and does no work itself.
+// Attempt is the kind of a call that only waits or tries something, and does no work itself. A thread that repeats
+// such calls with the GVL may spin.
 type Attempt uint8
 
 const (
@@ -55,7 +56,8 @@ var attemptLabels = map[Attempt][]string{
 	},
 }
 
-// maxAttemptFrames limits the methods of Ruby itself around a call, such as <internal:io> around IO#__write_nonblock.
+// maxAttemptFrames limits how many frames AttemptOf examines. Ruby's own methods in Ruby code make several frames of
+// one call: <internal:io> has a method around IO#__write_nonblock.
 const maxAttemptFrames = 6
 
 // AttemptOf returns what the innermost call of a stack waits for or tries, or zero. Methods of Ruby itself that are

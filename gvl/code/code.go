@@ -28,8 +28,8 @@ const (
 	MaxFrames = 200
 )
 
-// Frames iterates over the innermost frames of a stack, up to the number in most. With each frame it gives the part of
-// the stack from the outermost frame to this one.
+// Frames iterates over a stack's frames from the innermost one on. It stops after the number of frames in most. With
+// each frame it gives the part of the stack from the outermost frame to this one.
 func Frames(dict *sampler.Dictionary, stack sampler.StackID, most int) iter.Seq2[sampler.StackID, sampler.Frame] {
 	return func(yield func(sampler.StackID, sampler.Frame) bool) {
 		for depth := 0; dict != nil && stack != 0 && depth < most; depth++ {
@@ -71,9 +71,9 @@ func Where(dict *sampler.Dictionary, stack sampler.StackID) string {
 	return Join("", ruby, c)
 }
 
-// IsOwn reports whether a frame is a method of the program itself, or a block in the body of a class. label is
-// Method(f.Label). The top of a file is not own code, because a server's bin/puma is such a file, too. A recording
-// without origins has no own frames.
+// IsOwn reports whether a frame is the program's own code: a method, or a block in the body of a class. Such a block
+// can be a route of Sinatra. label is Method(f.Label). The top of a file is not own code, because a server's bin/puma
+// is such a file, too. A recording without origins has no own frames.
 func IsOwn(f *sampler.Frame, label string) bool {
 	body := strings.HasPrefix(label, "<")
 	if body && f.Label != label {
@@ -82,7 +82,8 @@ func IsOwn(f *sampler.Frame, label string) bool {
 	return f.Origin != sampler.OriginUnknown && f.Own() && !body
 }
 
-// OwnStack returns the part of a stack that ends with the innermost own method, or the whole stack if there is none.
+// OwnStack returns the part of a stack from the outermost frame to the innermost own method. If there is no own
+// method, it returns the whole stack.
 func OwnStack(dict *sampler.Dictionary, stack sampler.StackID) sampler.StackID {
 	for own, f := range Frames(dict, stack, MaxFrames) {
 		if !f.C && IsOwn(&f, Method(f.Label)) {
@@ -102,8 +103,9 @@ func HasOwn(dict *sampler.Dictionary, stack sampler.StackID) bool {
 	return false
 }
 
-// Join joins at most two of three names: the program's own method, the library's method that it called, and the C
-// function. Each can be empty.
+// Join joins at most two of three names with an arrow: the program's own method, the library's method that it called,
+// and the C function. If all three are given, it leaves out the library's method, or the C function if this is a
+// primitive. Each name can be empty.
 func Join(own, library, c string) string {
 	outer, inner := own, c
 	switch {
@@ -121,8 +123,8 @@ func Join(own, library, c string) string {
 	return outer + " → " + inner
 }
 
-// primitives begin the names of C functions in which all kinds of libraries wait. Such a name does not show what a
-// thread waits for.
+// primitives are prefixes of the names of C functions in which all kinds of libraries wait, such as IO#read. Such a
+// name does not show what a thread waits for.
 var primitives = []string{
 	"IO#", "IO.", "Kernel#", "Thread", "Monitor#", "Process.", "BasicSocket#", "Socket", "TCPSocket", "UNIXSocket",
 	"UDPSocket", "OpenSSL::SSL::SSLSocket#",
@@ -176,7 +178,7 @@ func Root(dict *sampler.Dictionary, stack sampler.StackID) (label string) {
 	return Method(label)
 }
 
-// RubyMethod names the innermost method written in Ruby, with the C function called in it. It is empty without a dict.
+// RubyMethod names the innermost method written in Ruby, with the C function called in it. It is empty if dict is nil.
 func RubyMethod(dict *sampler.Dictionary, stack sampler.StackID) string {
 	inner := ""
 	for _, f := range Frames(dict, stack, MaxNear) {

@@ -10,8 +10,8 @@ import (
 // advice is one suggestion of what to do about a finding.
 type advice = tips.Advice
 
-// leading are the rules about a shortage on the whole machine. Their advice is chosen first, and limits all other
-// advice.
+// leading are the rules about a shortage on the whole machine. Their advice is chosen first. Advice for other findings
+// must not contradict it.
 var leading = []string{ruleStarved, "memory_stall"}
 
 // Told has the findings of one process. Processes with the same Program run the same code with the same number of
@@ -40,7 +40,7 @@ func PlanTogether(all ...Told) {
 // planned is the advice chosen so far.
 type planned struct {
 	todo []planning
-	// The field of has the effects of chosen advice by program. machine has them for leading rules, any for all rules.
+	// The effects of the advice chosen so far: of by program, machine only from leading rules, any from all rules.
 	of           map[string]tips.Effect
 	machine, any tips.Effect
 }
@@ -97,7 +97,7 @@ func (t *planning) allows(i int, a *advice) bool {
 			now++
 		}
 	}
-	// If another finding explains the shortage of CPU, the advice to begin with more CPU does not hold.
+	// Advice that says to get more CPU first does not hold if another finding explains the shortage of CPU.
 	begins := func(x Finding) bool {
 		return x.ID != ruleStarved || !slices.ContainsFunc(t.List, func(y Finding) bool { return y.explains(&x) })
 	}
@@ -107,10 +107,10 @@ func (t *planning) allows(i int, a *advice) bool {
 		!(a.Alone && (over || now > 1))
 }
 
-// advise sets the alternatives for advice, best first. The last one must always fit.
+// advise sets the pieces of advice to choose from, best first. The last one must fit whatever else is advised.
 func (h *hit) advise(list ...advice) { h.advice = list }
 
-// advices returns the alternatives for advice. If advise was not called, h.next is the only one.
+// advices returns what advise has set. If advise was not called, it returns h.next as the only piece of advice.
 func (h *hit) advices() []advice {
 	if len(h.advice) == 0 {
 		return []advice{{Text: h.next}}

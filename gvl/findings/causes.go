@@ -5,12 +5,12 @@ import "slices"
 // A cause is a rule whose finding explains another finding.
 type cause struct {
 	by string
-	// least is the smallest ratio of the cause's share of busy time to the symptom's share at which the cause explains
-	// the symptom. Zero means that any ratio does.
+	// The cause explains the symptom only if its share of busy time is at least the symptom's share times least. Zero
+	// means that any share is enough.
 	least float64
-	// shared is set if the cause must name the symptom's first thread or its peer.
+	// shared is set if the cause's finding must name the symptom's first thread, or the same peer as the symptom.
 	shared bool
-	// own limits the cause to processes that use most of the CPU time themselves, others to all other processes.
+	// With own, the rule is a cause only if the process itself uses most of the CPU time. With others, only if not.
 	own, others bool
 }
 

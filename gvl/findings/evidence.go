@@ -26,7 +26,7 @@ type hold struct {
 	thread sampler.ThreadID
 	stack  sampler.StackID
 	kind   gvl.State
-	// ns is the length since another thread began to wait, without time in the collector and time without a CPU.
+	// ns is the length, from when another thread began to wait. Time in GC and time without a CPU do not count.
 	ns      int64
 	waiters int64
 	// least is set if ns is a lower bound.
@@ -53,11 +53,11 @@ type counts struct {
 	// longest is the longest hold, stuckNS the total time of holds above the threshold (stuckHold or stuckAsleep).
 	longest hold
 	stuckNS int64
-	// pause is the longest collection by its time on a CPU. full is the collection with the largest longFull. lackedNS
-	// is the time without a CPU of long collections that ended in this second.
+	// pause is the longest collection by its time on a CPU. full is the one with the largest result of longFull.
+	// lackedNS is the time without a CPU of long collections that ended in this second.
 	pause, full pauses.Pause
 	lackedNS    int64
-	// poolNS is the longest wait for a connection of a pool, poolStack its stack, poolTold its length in texts.
+	// poolNS is the longest wait for a pool's connection. poolStack is its stack, poolTold its length for texts.
 	poolNS    int64
 	poolStack sampler.StackID
 	poolTold  gvl.Bounded
@@ -91,7 +91,7 @@ func (c *counts) add(o *counts) {
 	}
 }
 
-// watch is what the collector remembers about a thread.
+// watch is what a collector (the type below) remembers about a thread.
 type watch struct {
 	id      sampler.ThreadID
 	slot    int
@@ -103,13 +103,13 @@ type watch struct {
 	stillNS int64 // lower bound of the state's length (ThreadState.StillNS)
 	stack   sampler.StackID
 	stackNS int64 // when the stack last changed
-	// moved is set if the thread had another stack before, or left this one and came back.
+	// moved is set if ddtop saw the thread arrive at stack, from another stack or after leaving this one.
 	moved bool
 	// listens is true if the thread waits on a connection, but not for an answer (sampler.Kernel.Listens).
 	listens bool
 	// began is set if ddtop saw the state begin. timed is set if the wait has a time limit.
 	began, timed bool
-	// runCPU is its CPU time since stackNS, counted from the first read of its counters after stackNS.
+	// runCPU is the thread's CPU time since the first read of its counters after stackNS.
 	runCPU int64
 	usual  usual.Stack
 	spin   spin.Stay
@@ -123,7 +123,7 @@ type watch struct {
 	// vainNS is when it was first seen waiting for a Queue that has items. It is zero if it does not wait for one.
 	vainNS int64
 	// ending is how the thread shows that the program ends. endingNS is when ending last changed. courseNS is the last
-	// time after the program's start when the thread did not show an end. Zero means never.
+	// time after the program's start when the thread showed no sign of an end. Zero means never.
 	ending             ending
 	endingNS, courseNS int64
 	// gate is the gate at which it waits, or nil.
@@ -222,8 +222,8 @@ func newCollector(s *stream.Stream, p sampler.Process, dict *sampler.Dictionary,
 	return c
 }
 
-// extendStartup extends the program's start while it loads code. ddtop may attach to a young program later. If the
-// first seconds it sees load code, the program counts as loading since its start.
+// extendStartup extends the program's start (bootNS) while the program loads code. ddtop may attach after the
+// program's start. If it sees loading in its first seconds, the program counts as loading since its start.
 func (c *collector) extendStartup(b *second) {
 	end := (b.at + 1) * 1e9
 	if end > max(c.bootNS, c.proc.AttachedNS)+loadedNS {
@@ -304,7 +304,7 @@ func (c *collector) Tick(k *gvl.Tick) {
 	c.countThreads(len(s.Threads), k.ToNS)
 }
 
-// allocated adds the number of objects that were made just before a stack was read to this stack's sums.
+// allocated adds to a stack's sums how many objects were made just before the stack was read (AllocPair).
 func (c *collector) allocated(s *sampler.Sample, states []gvl.ThreadState) {
 	if s.GC.Pair.Objects == 0 || len(c.cur.sums) >= maxSums {
 		return
@@ -330,7 +330,7 @@ func (c *collector) Ended(slot int, _ int64) {
 	}
 }
 
-// addAll adds everything collected so far to the seconds' sums.
+// addAll adds what tallies and threads have collected to the sums of the seconds.
 func (c *collector) addAll() {
 	for i := range c.tallies {
 		c.add(&c.tallies[i])
@@ -466,7 +466,7 @@ func (c *collector) idle(s gvl.State, d *gvl.Detail, flags stackkind.Flags, grou
 	return false
 }
 
-// Waited counts a wait for the GVL, from the beginning of the evidence on.
+// Waited counts a wait for the GVL. Only the part after sinceNS, the beginning of the evidence, counts.
 func (c *collector) Waited(w *gvl.Wait) {
 	if from := max(w.FromNS, c.sinceNS); c.cur != nil && !c.stopped() && w.ToNS > from {
 		x := *w

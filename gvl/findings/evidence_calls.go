@@ -8,10 +8,10 @@ import (
 	"github.com/ddtop/ddtop/internal/sorting"
 )
 
-// A call is one wait of a thread for a peer. An answer that comes in two pieces counts as two calls. Calls shorter
-// than the time between two reads of a thread's counters may be counted as one. This time is 10 ms, or an eighth of a
-// longer wait. So lengths may be too long, and numbers too small. Counters that have not changed give a lower bound of
-// a length. This bound decides whether calls are slow.
+// A call is one wait of a thread for a peer. An answer that comes in two pieces counts as two calls. Several calls
+// between two reads of a thread's counters may count as one. Reads are 10 ms apart, or an eighth of a longer wait. So
+// lengths may be too long, and numbers too small. While counters do not change, it is the same call, so they give a
+// lower bound of its length. Only this bound decides if calls are slow.
 
 // callBucketBits is the width of a gvl.Histogram bucket in the id of dimCall, in bits. The id is made of a peer group,
 // the bucket of the shortest possible length, and the bucket of the longest.

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// dim is the subject of a sum.
+// dim is the kind of a sum. For each kind, the comment says what the id means, and which time or number is added up.
 type dim uint8
 
 const (
@@ -36,7 +36,7 @@ type sumKey struct {
 	idle   bool
 }
 
-// The ids of dimOp: threads that resolve names, and threads that wait for child processes (inChild).
+// The ids of dimOp: opResolves for threads that resolve names, opChildren for threads that wait for child processes.
 const (
 	opResolves = iota
 	opChildren
@@ -46,11 +46,11 @@ const (
 // maxSums limits the sums of a second: 20,000 threads need three each. Above it, only sums of all threads are kept.
 const maxSums = 1 << 16
 
-// tally has the time of a thread that was not yet added to the sums of the seconds.
+// tally has the thread's time that is not yet in the sums of the seconds.
 type tally struct {
-	// last is the newest interval. It is extended by intervals that belong to the same sums.
+	// last is the thread's newest interval. If the next interval belongs to the same sums, last becomes longer.
 	last gvl.Interval
-	// heldNS is how long the thread has held the GVL since it has this stack.
+	// stack is the thread's present stack. heldNS is how long it has held the GVL with this stack.
 	stack  sampler.StackID
 	heldNS int64
 }
@@ -88,7 +88,7 @@ func (c *collector) add(t *tally) {
 	i.FromNS = i.ToNS
 }
 
-// hold follows how long the GVL is held with one stack.
+// hold adds an interval to heldNS if the thread held the GVL in it. If the stack is new, heldNS begins at zero.
 func (t *tally) hold(i *gvl.Interval, c *collector) {
 	if i.Stack != t.stack {
 		t.stack, t.heldNS = i.Stack, 0
@@ -110,8 +110,8 @@ func (b *second) add(keys []sumKey, ns int64) {
 	}
 }
 
-// keysOf returns the keys of the sums that an interval belongs to, the thread's own first. It returns none if the
-// interval was not sampled. The result is valid until the next call.
+// keysOf returns the keys of the sums that an interval counts for. The first key is for the thread itself. There are
+// no keys if the interval was not sampled. The result is valid until the next call.
 func (c *collector) keysOf(i *gvl.Interval) []sumKey {
 	if !i.Sampled() {
 		return nil
@@ -156,7 +156,7 @@ func (c *collector) keysOf(i *gvl.Interval) []sumKey {
 	return keys
 }
 
-// pending calls fn for each second of the time for which the stream has no final intervals yet.
+// pending calls fn for each second with intervals that are not final yet, because the stream may still change them.
 func (c *collector) pending(fn func(b *second, keys []sumKey, ns int64)) {
 	for k := range c.threads {
 		if id := c.threads[k].id; id != 0 {
@@ -192,7 +192,7 @@ type stop struct {
 // maxStops limits the remembered stops. Intervals usually arrive within a second, so few are needed.
 const maxStops = 16
 
-// stop begins a stop, whose time counts for no rule.
+// stop notes that the process has been stopped. spread leaves out the time until it goes on, so no rule counts it.
 func (c *collector) stop(atNS int64, frozen bool) {
 	if c.stopped() {
 		last := &c.stops[len(c.stops)-1]
@@ -211,7 +211,7 @@ func (c *collector) stopped() bool {
 	return n > 0 && c.stops[n-1].toNS == math.MaxInt64
 }
 
-// spread calls fn with the part of a period in each second. It leaves out stops, and time older than the ring.
+// spread splits a period by seconds and calls fn for each. It leaves out stops, and time that is too old for the ring.
 func (c *collector) spread(fromNS, toNS int64, fn func(b *second, ns int64)) {
 	fromNS = max(fromNS, toNS-int64(len(c.ring))*1e9)
 	for _, s := range c.stops {

@@ -92,19 +92,18 @@ const (
 	evaluateNS = 250e6
 	// raiseNS is how long a condition must hold before its finding is raised, unless the rule has a time of its own.
 	raiseNS = 3e9
-	// raiseSoonNS is raiseNS for rules whose condition is a mean over some time.
+	// raiseSoonNS replaces raiseNS for rules whose condition is a mean over some time already.
 	raiseSoonNS = 200e6
 	// clearNS is how long the score must be below ClearShare before a finding is dropped.
 	clearNS = 5e9
 	// ClearShare is the score below which a raised finding starts to clear.
 	ClearShare = 0.8
-	// bootNS is the shortest start of a program. Most rules ignore the start, because loading code differs from work.
+	// bootNS is the least length of a program's start. Most rules ignore the start, because loading code is not work.
 	bootNS = 5e9
-	// maxBootNS is the longest start, for a program that is still loading code.
+	// maxBootNS is how long the start lasts at most, if the program keeps loading code.
 	maxBootNS = 30e9
-	// loadingShare is the share of a second from which the program counts as loading. This counts the time of loading
-	// code, and of waiting for the GVL to load code. The start ends when the program has not been loading for
-	// loadedNS.
+	// In a second in which loading code takes at least loadingShare of the time, the program counts as loading. Waits
+	// for the GVL in order to load code are included. The start ends after loadedNS without loading.
 	loadingShare = .2
 	loadedNS     = 2e9
 	// minWindowNS is the shortest sampled time for which rules are evaluated.
@@ -117,7 +116,7 @@ type hit struct {
 	// scores. The rule matches if score is at least 1.
 	score    float64
 	severity Severity
-	// The rest is set if the score is at least 1. The words that depend on tense are marked.
+	// The rest is set if the score is at least 1. Words that depend on tense are marked (tense).
 	title, text, next string
 	// advice is a list of alternatives. plan chooses the first that fits. If the list is empty, next is the advice.
 	advice  []advice
@@ -154,8 +153,8 @@ type ruleState struct {
 	raised bool
 	trueNS int64 // since when the rule has matched; zero if it does not match
 	lowNS  int64 // since when the score is below ClearShare; zero if it is not
-	// sureNS is the last time that the short window (trail) matched. endedNS is sureNS once that window shows the end,
-	// even if the whole window still matches. endedNS is zero while the finding is active.
+	// sureNS is when the rule last matched in the short window (trail), too. When trail shows the end, endedNS is set
+	// to sureNS, even if the whole window still matches. endedNS is zero while the finding is active.
 	sureNS, endedNS int64
 	// last is the rule's last hit.
 	last hit
@@ -179,7 +178,7 @@ type Findings struct {
 	rules  *Rules
 	states [len(rules)]ruleState
 	nextNS int64
-	// win is the last ten seconds, late its part after the program's start, trail its last trailNS.
+	// win is the last ten seconds. late is the part of win after the program's start, and trail its last trailNS.
 	win, late, trail window
 	past             []Finding // ended findings at their highest score, as passed to tell
 }
@@ -311,7 +310,7 @@ func (f *Findings) judge(i int, now int64, late *window) {
 	}
 }
 
-// trails notes whether a condition has ended. score is the rule's score in the whole window, which shows an end later.
+// trails notes whether a condition has ended. The short window (trail) shows this before score, the whole window's.
 func (f *Findings) trails(i int, now int64, score float64) {
 	st := &f.states[i]
 	if st.raised && !rules[i].sparse && f.trail.sampledNS >= minWindowNS {
@@ -325,7 +324,7 @@ func (f *Findings) trails(i int, now int64, score float64) {
 	}
 }
 
-// ended returns the ended finding of a rule, at its worst.
+// ended returns the finding of a rule that has ended, with the figures of its highest score.
 func (st *ruleState) ended() Finding {
 	w := st.worst
 	w.UntilNS = st.endedNS

@@ -267,8 +267,8 @@ func limitNames(id string) []string {
 // MaxLimitTime is the longest time that a threshold can be, in ns: a day.
 const MaxLimitTime = threshold.MaxTime
 
-// CauseAgoNS returns how long before a rule's condition became true its cause may have occurred, in ns. It is the
-// length of the rule's window, or the rule's longest threshold in time if that is longer.
+// CauseAgoNS returns how far back the cause of a finding can lie, in ns before its rule's condition became true. It is
+// the length of the rule's window, or the rule's longest threshold in time if that is longer.
 func (r *Rules) CauseAgoNS(id string) int64 {
 	ago := float64(findingsWindowNS)
 	for i := range limitSpecs {

@@ -190,8 +190,8 @@ func (w *moment) longPolls(ids []sampler.ThreadID) bool {
 	})
 }
 
-// noTaker returns a text if all other threads serve requests, wait at the queue of waits, or run no code of the
-// program. Then no thread can take from this full queue. Otherwise noTaker returns "".
+// noTaker returns a text if no thread can take from the full queue at which a thread (waits) is stuck. All other
+// threads then serve requests, wait at this queue, or run no code of the program. Otherwise noTaker returns "".
 func (w *moment) noTaker(waits *gvl.ThreadState) string {
 	calls := code.Calls(w.dict, waits.Stack)
 	if !calls.Own() {
@@ -218,8 +218,8 @@ func (w *moment) noTaker(waits *gvl.ThreadState) string {
 	return text
 }
 
-// taker describes the thread that takes from a queue, and what this thread does now. waits is the thread that waits at
-// the queue. The taker was seen waiting at the queue, or it runs code of the same class outside of requests and jobs.
+// taker describes the thread that takes from a queue, and what it does now. waits is the thread that puts into the
+// queue. The taker was seen waiting at the queue, or it runs code of the same class outside of requests and jobs.
 func (w *moment) taker(waits *gvl.ThreadState) string {
 	id, seen := w.ev.takers[waits.Detail.Object]
 	words := " takes from it and " + tenseIs + " "
@@ -238,8 +238,8 @@ func (w *moment) taker(waits *gvl.ThreadState) string {
 	return w.name(id) + words + holderDoes(ts) + w.in(w.watch(id).stack)
 }
 
-// soleIn returns the only thread outside of requests and jobs that has a method of a class on its stack and does not
-// wait for the same queue. It is zero if there is none, or if there are several.
+// soleIn returns the only thread outside of requests and jobs that has a method of the class on its stack. Threads at
+// the queue of the parameter waits do not count. It is zero if there is no such thread, or if there are several.
 func (w *moment) soleIn(class string, waits *gvl.ThreadState) sampler.ThreadID {
 	var found sampler.ThreadID
 	for i := range w.states {

@@ -10,7 +10,7 @@ import (
 // ruleQueueGrows is the rule for a Queue that gets more items than threads take from it.
 const ruleQueueGrows = "queue_grows"
 
-// evalQueueGrows matches if a Queue has grown for the time of the threshold, without becoming shorter.
+// evalQueueGrows matches if a Queue has not become shorter for the time limits.queueTime, and has grown in this time.
 func evalQueueGrows(w *window) hit {
 	q, from := w.ev.queues.Growing(int64(w.limits.queueTime))
 	if q == nil {

@@ -9,13 +9,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// ruleNeverBooted is the rule for a forked process that has not begun its work.
+// ruleNeverBooted is the rule for a forked process, such as a worker of Puma, that has not begun its work.
 const ruleNeverBooted = "never_booted"
 
 const (
-	// forkedCPU is the most CPU time that a process has used if it has only been forked, in ns. Starting Ruby takes
-	// more, so a parent that waits in its own fork has used more. forkedSeenNS is how long such a process must be
-	// observed, in ns.
+	// A process that has only been forked has used at most forkedCPU of CPU time, in ns. Starting Ruby takes more, so
+	// a parent that waits in its own fork has used more. forkedSeenNS is how long such a process must be observed, in
+	// ns.
 	forkedCPU, forkedSeenNS = 20e6, 1e9
 	// servesThread is part of the name of a thread that a worker of Puma has from the end of its start until it ends.
 	servesThread = "stat pld"
@@ -47,7 +47,7 @@ func evalNeverBooted(w *window) hit {
 	return h
 }
 
-// starts reports whether the process is a worker of a server that does not have the threads of Puma's workers yet.
+// starts reports whether the process is a worker of a server that has not started the threads of a Puma worker yet.
 func (w *moment) starts() bool {
 	for i := range w.states {
 		if strings.Contains(w.name(w.states[i].Thread), servesThread) {

@@ -13,15 +13,15 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// gcMinHeld is the least share of time with a held GVL, and gcMinWall the least share of time in the collector, for
-// evalGCPressure. Below them, one full collection in ten seconds would be a large part of a quiet server's work.
+// evalGCPressure needs a held GVL for gcMinHeld of the time, and the collector for gcMinWall of it. Otherwise one full
+// collection in ten seconds would raise a finding for a quiet server, because it is a large part of the little work.
 const gcMinHeld, gcMinWall = .10, .05
 
 // evalCPUStarved matches if threads that hold the GVL, or work without it, lack CPU, or the container is throttled.
 func evalCPUStarved(w *window) hit {
-	// Two readings of a thread's counters rarely fall into one short hold, unless the thread lost its CPU during the
-	// hold. So the counters see holds without a CPU more often than other holds. Therefore the time without a CPU is
-	// divided by all time as a holder, not only by the time that the counters saw. The same holds for work outside the
+	// Most short holds fall between two readings of a thread's counters. If the thread loses its CPU, the hold is
+	// longer, and the counters see it more often. So the time without a CPU is divided by all time as a holder.
+	// Dividing by the time that the counters saw would make the share too large. The same is true for work outside the
 	// GVL.
 	ran := max(w.holderCPU+w.holderWait, w.total.ns[gvl.Running])
 	worked := max(w.nativeCPU+w.nativeWait, w.total.ns[gvl.Native])
@@ -94,14 +94,13 @@ func evalCPUStarved(w *window) hit {
 const (
 	// counterSpanNS is the shortest time between two readings of the process's counters that a rule uses.
 	counterSpanNS = 2e9
-	// heldSigmas is by how many standard deviations chance may raise the GVL's measured share without a finding.
+	// heldSigmas is by how many standard deviations the GVL's share must exceed the used CPU time to count.
 	heldSigmas = 4
 )
 
-// heldWithoutCPU returns two shares. used is how many CPUs the whole process used. lacked is the least share of the
-// time with the GVL in which Ruby code had no CPU. It assumes that only holders of the GVL used CPUs. lacked is zero
-// if the kernel reports no waits for CPUs (PSI). At low rates, time asleep in the kernel can look like time without a
-// CPU.
+// heldWithoutCPU returns two shares. used is how many CPUs the process used. lacked is the least share of the time
+// with the GVL in which Ruby code had no CPU: it assumes that only holders of the GVL used CPUs. At low rates, a
+// sleeping holder can look like one without a CPU. So lacked is zero unless the kernel reports waits for CPUs (PSI).
 func (w *window) heldWithoutCPU() (used, lacked float64) {
 	first, last := &w.firstPr, &w.lastPr
 	span := last.AtNS - first.AtNS
@@ -114,7 +113,7 @@ func (w *window) heldWithoutCPU() (used, lacked float64) {
 		gvl.Ratio(last.Pressure.CPUSomeNS-first.Pressure.CPUSomeNS, span) < w.limits.starvedDelay {
 		return used, 0
 	}
-	// Samples within one time slice can all see the same thread.
+	// All samples within one time slice can see the same thread, so they count as one for the standard deviation.
 	n := min(float64(w.quality.Samples), float64(w.sampledNS)/gvl.TimeSliceNS)
 	most := float64(max(len(w.ractors), 1))
 	sure := held - heldSigmas*math.Sqrt(held*max(most-held, 0)/max(n, 1))
@@ -127,8 +126,8 @@ const (
 	ownSaid, ownMuch = .01, .05
 )
 
-// From machineFaults of the threshold on major faults on, memory pressure of the whole machine counts for this
-// process. With fewer faults, another process may be the one that lacks memory.
+// If major faults reach this part of their threshold, memory pressure of the whole machine counts for this process.
+// With fewer faults, another process may be the one that lacks memory.
 const machineFaults = .1
 
 // evalMemoryStall matches if the GVL's holder often sleeps for pages from the disk. It also matches if all tasks of
@@ -199,8 +198,8 @@ func evalGCPressure(w *window) hit {
 		h.text += " (" + number(float64(w.lastGC.MinorCount-w.firstGC.MinorCount)/sec) + " minor, " +
 			number(float64(w.lastGC.MajorCount-w.firstGC.MajorCount)/sec) + " major/s)"
 	}
-	// If collections begin in a library's own threads, their stacks do not show which code allocates most. A method
-	// that only waits makes no objects, so its stack is older than the collection.
+	// The stack of a collection in a library's own thread does not show which code allocates most. Neither does the
+	// stack of a method that only waits: it allocates nothing, so the stack was read before.
 	waits := gvl.OnlyWaits(w.dict, stack)
 	h.next = "allocate less there; then tune the heap (the autotuner gem)"
 	if maker, made := w.maker(); maker != 0 && (waits || !code.HasOwn(w.dict, stack)) {

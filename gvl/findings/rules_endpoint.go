@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// endpointShare is the least share of the total from which on a finding names one endpoint.
+	// endpointShare is the least share of a total that an endpoint must have to be named in a finding.
 	endpointShare = .5
 	// maxToldStatement limits the characters of a statement in a finding's text.
 	maxToldStatement = 120
 )
 
-// then adds a function that completes the text, to be called before a user sees it (hit.tell).
+// then adds a function that completes the hit's text. Only hits that a user will see are completed (hit.tell).
 func (h *hit) then(tell func(*hit)) {
 	before := h.tell
 	h.tell = func(h *hit) {
@@ -27,8 +27,8 @@ func (h *hit) then(tell func(*hit)) {
 	}
 }
 
-// endpoints returns the endpoints of the last seconds, and the length of this time, in ns. It can be a little longer
-// than the window, because texts are completed after the window was added up.
+// endpoints returns the endpoints of the last seconds, and the length ns of this time. It can be a little longer than
+// the window, because time passes between adding up the window and completing the texts.
 func (w *window) endpoints() (list []account.Endpoint, ns int64) {
 	r := w.requests
 	if r == nil {
@@ -56,7 +56,7 @@ func mostly(list []account.Endpoint, total int64, of func(*account.Endpoint) int
 	return most, share
 }
 
-// waitsMuch is the least share of an endpoint's time spent waiting for the GVL from which on it is named as a victim.
+// waitsMuch is the least share of its time that an endpoint must wait for the GVL to be named as a victim.
 const waitsMuch = .3
 
 // whoTakesGVL adds to the text the endpoint that causes most of the waiting for the GVL, with its share of the GVL. It
@@ -88,12 +88,12 @@ func (w *window) whoTakesGVL(h *hit) {
 	}
 }
 
-// callsMany is the least number of calls per request to one peer group from which on the number counts as the cause.
-// With fewer calls, the cause is the length of each call.
+// callsMany is a number of calls per request to one peer group. With so many calls, their number is the problem. With
+// fewer, it is the length of each call.
 const callsMany = 10
 
-// asker returns the endpoint that waits most for a peer group, and its share of ns, all waiting for the group. calls
-// is the mean number of its calls to the group per request. The endpoint is nil if its share is below endpointShare.
+// asker returns the endpoint that waits most for a peer group. ns is the time of all waits for the group, and share
+// the endpoint's share of it. calls is its mean number of calls per request. e is nil if share is below endpointShare.
 func asker(w *window, group uint32, ns int64) (e *account.Endpoint, share, calls float64) {
 	list, length := w.endpoints()
 	e, share = mostly(list, int64(w.share(ns)*float64(length)), func(e *account.Endpoint) int64 {
@@ -122,8 +122,8 @@ func requestsOf(e *account.Endpoint) float64 {
 	return max(n, 1)
 }
 
-// whoAsks adds to the text the endpoint that waits most for a peer group, and its present statement. ns is all waiting
-// for the group.
+// whoAsks adds to the text the endpoint that waits most for a peer group, and a statement that a thread waits for now.
+// ns is the time of all waits for the group.
 func (w *window) whoAsks(h *hit, group uint32, ns int64) {
 	e, share, calls := asker(w, group, ns)
 	if e != nil {
@@ -147,7 +147,7 @@ func (w *window) whoAsks(h *hit, group uint32, ns int64) {
 	}
 }
 
-// steadyCalls returns the number of calls that text shows. It changes only if calls changes by more than explainsBand.
+// steadyCalls returns the number of calls to show. It changes only if calls has changed by more than explainsBand.
 func (c *collector) steadyCalls(group uint32, calls float64) int64 {
 	if c.toldGroup != group || math.Abs(calls-c.toldCalls) > explainsBand*c.toldCalls {
 		c.toldGroup, c.toldCalls = group, calls

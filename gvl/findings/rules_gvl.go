@@ -13,7 +13,7 @@ import (
 )
 
 // evalSaturated matches if one GVL is nearly always held, and threads lose much of their time waiting for it. If they
-// lose most of it, a lower share is enough: in hand-overs no thread holds the GVL (18 % in a busy Rails on 3.1).
+// lose most of it, a lower share of held time is enough: hand-overs are not held time (18 % in a busy Rails on 3.1).
 func evalSaturated(w *window) hit {
 	var h hit
 	for id, r := range w.ractors {
@@ -53,7 +53,7 @@ func evalSaturated(w *window) hit {
 	return h
 }
 
-// batchShare is the least share of the GVL's time from which on the main thread does the program's work (batch).
+// batchShare is the least share of all time with the GVL that the main thread must have in a batch program (batch).
 const batchShare = .7
 
 // batch returns the main thread of a program without requests and jobs, if it holds the GVL most, and its share of the
@@ -119,10 +119,10 @@ func (w *window) culprit(e account.BlameEntry) string {
 	return w.behind(e.Thread, e.Stack)
 }
 
-// hogHadCPU is the share of a thread's holds with a CPU below which its holds may only be long because it lacks CPU.
+// If a thread had a CPU for less than hogHadCPU of its holds, they may be long only because the thread lacked a CPU.
 const hogHadCPU = .7
 
-// computes returns a thread's share of the CPU time that all threads used in holds, or 1 if CPU times are not known.
+// computes returns a thread's share of the CPU time that all threads used with the GVL, or 1 if CPU times are unknown.
 func (w *window) computes(t *sums) float64 {
 	var all int64
 	for _, x := range w.threads {
@@ -134,14 +134,14 @@ func (w *window) computes(t *sums) float64 {
 	return gvl.Ratio(min(t.cpu, t.held()), all)
 }
 
-// usualWait returns an estimate of the 95th percentile of the waits for the GVL, in ns. The rule gvl_hog uses it. Its
-// threshold is shorter than three samples at 30 Hz, so a lower bound would miss most hogs. The result is at
+// usualWait returns an estimate of the 95th percentile of the waits for the GVL, in ns. The rule gvl_hog has a
+// threshold shorter than three samples at 30 Hz, so a lower bound of the waits would miss most hogs. The result is at
 // most twice the lower bound.
 func (w *window) usualWait() int64 {
 	return min(w.waits.Likely().Quantile(.95), 2*w.waits.Sure().Quantile(.95))
 }
 
-// evalHog matches if one thread, or one route on several, causes most waiting, with holds of about a time slice.
+// evalHog matches if one thread, or a route on several threads, causes most waiting, with holds of about a time slice.
 func evalHog(w *window) hit {
 	h := w.threadHogs()
 	if h.score < 1 {
@@ -231,7 +231,7 @@ func (w *window) routeHogs() hit {
 	if next > 0 {
 		lead = float64(e.BlameNS) / float64(next)
 	}
-	// The routes' seconds can cover more time than the blame.
+	// The routes' figures can cover a little more time than all.TotalNS, so the share is of the larger sum.
 	share, held := gvl.Ratio(e.BlameNS, max(blamed, all.TotalNS)), gvl.Ratio(e.NS[gvl.Running]+e.NS[gvl.Stalled]+e.NS[gvl.GC], length)
 	h.score = least(h.score, share/w.limits.hogBlame, lead/w.limits.hogLead, held/w.limits.hogHeld,
 		gvl.Ratio(waits, waits+e.NS[gvl.Waiting])/hogWaits)
@@ -281,9 +281,9 @@ func evalStuck(w *window) hit {
 	return h
 }
 
-// innermost reports whether a stack's innermost frame is known, and whether it is a C function. If it is Ruby code,
-// this does much between two checks of the timer, such as making a huge string. On a very slow machine the timer
-// itself is late.
+// innermost reports whether a stack's innermost frame is known, and whether it is a C function. Ruby code that keeps
+// the GVL does much between two checks of the timer, such as making a huge string. Or the timer is late, on a very
+// slow machine.
 func (w *moment) innermost(stack sampler.StackID) (known, c bool) {
 	if w.dict == nil || stack == 0 {
 		return false, false

@@ -120,8 +120,8 @@ func evalIOBusy(w *window) hit {
 	return h
 }
 
-// waitsSo reports whether a thread now waits for what io_busy names. This is a lock if the parameter lock is set, else
-// a peer of the group, or any I/O if group is 0. It returns false for a thread that rests.
+// waitsSo reports whether a thread waits as io_busy says. If lock is set, this means for a lock. Else it means for I/O
+// with a peer of the group, or for any I/O if group is 0. Idle threads then do not count.
 func (x *watch) waitsSo(lock bool, group uint32) bool {
 	if lock {
 		return x.stack != 0 && x.state == gvl.Lock

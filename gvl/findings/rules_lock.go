@@ -169,7 +169,7 @@ func evalStarved(w *window) hit {
 	return h
 }
 
-// leastToldNS is the shortest lower bound that a text shows, in ns. It is the time between two reads of stacks.
+// leastToldNS is the shortest "at least" that a text gives for a wait, in ns: the time between two reads of stacks.
 const leastToldNS = 10e6
 
 // longestText returns lead and the longest wait of some threads. It returns "" if none is known.

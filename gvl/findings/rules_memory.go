@@ -11,10 +11,10 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// growsMuch is the growth, in bytes, that is enough whatever share of the memory it is.
+// growsMuch is the growth, in bytes, that counts as large even if it is a small share of the memory.
 const growsMuch = 512 << 20
 
-// Growing describes a growth of the memory (RSS) without pauses. All fields are zero if there is no such growth.
+// Growing describes memory (RSS) that has grown all the time, without a break. All fields are zero if it has not.
 type Growing struct {
 	FromBytes, ToBytes, SpanNS int64
 	// OfC is set if most of the growth is memory of C code. It is false if that is not known.
@@ -54,7 +54,7 @@ func evalMemoryGrows(w *window) hit {
 	return h
 }
 
-// grown returns the hit for the growth between two notes. from may be nil.
+// grown returns the hit for the growth between two readings of the memory. It is the zero hit if from is nil.
 func (w *window) grown(from, now *memory.Note) hit {
 	if from == nil {
 		return hit{}

@@ -22,7 +22,7 @@ func evalNobodyHolds(w *window) hit {
 	if lock != nil {
 		others = lock.Others
 	}
-	// Others are helper threads. They are not added, because the Ruby thread that needs a helper waits, too.
+	// others counts helper threads. Do not add them, because the Ruby thread that needs a helper waits, too.
 	waiters := max(len(ids), int(others))
 	h := hit{score: float64(waiters) / w.limits.nobodyHoldsWaiters, severity: SeverityCrit, threads: ids}
 	if h.score < 1 || waiters == 0 {

@@ -62,8 +62,8 @@ func evalPoolWait(w *window) hit {
 	return h
 }
 
-// inPool notes since when a thread has waited for connections of a pool for the same request or job. It still counts
-// as waiting if it wakes up now and then, and waits again because another thread was faster.
+// inPool sets poolNS to when the thread began to wait for connections of a pool, for one request or job. The wait goes
+// on if the thread wakes up but another thread takes the connection first.
 func (w *watch) inPool(dict *sampler.Dictionary, id sampler.WorkID, at int64) {
 	switch {
 	case w.flags&stackkind.Pool == 0 || id == 0 || dict == nil:
@@ -88,9 +88,9 @@ func (w *moment) longestForOne(ids []sampler.ThreadID, told int64) string {
 	return ", in all ≥" + units.ProseDuration(longest) + " for one request or job"
 }
 
-// poolHolders returns the threads that have a connection of the pool for which threads wait, the longest wait first.
-// Active Record lists the owners. Other pools do not, so poolHolders takes the threads in the same method of the pool
-// as a waiting thread that do not wait themselves.
+// poolHolders returns the threads that have a connection of the awaited pool, the longest wait first. Active Record
+// lists them as owners. Other pools do not. So poolHolders also takes threads in the same method of the pool as a
+// waiting thread that do not wait there.
 func poolHolders(w *window, waiting []sampler.ThreadID) []sampler.ThreadID {
 	owners, methods := make(map[sampler.ThreadID]bool), make(map[string]bool)
 	for _, id := range waiting {
@@ -130,7 +130,7 @@ func (w *moment) poolMethods(stack sampler.StackID) iter.Seq[string] {
 	}
 }
 
-// gateWait matches if many threads wait in a method of the program that hands something out (a gate).
+// gateWait matches if many threads wait at a gate: a method of the program that lets only a few threads in at a time.
 func (w *window) gateWait(share float64) hit {
 	var g *gates.Gate
 	waiting := 0.0
@@ -187,7 +187,7 @@ func (w *window) gateWait(share float64) hit {
 	return h
 }
 
-// gatePlace returns the name of a gate's method, with the line at which a thread with this stack is in it.
+// gatePlace returns the name of a gate's method, and the line of this method at which the given stack is.
 func (w *window) gatePlace(g *gates.Gate, stack sampler.StackID) string {
 	for at, f := range code.Frames(w.dict, stack, code.MaxFrames) {
 		if w.ev.gates.Is(&f, g.ID) {
@@ -201,7 +201,7 @@ func (w *window) gatePlace(g *gates.Gate, stack sampler.StackID) string {
 	return w.place(stack)
 }
 
-// maxInside limits how many threads inside a gate, or with something of a pool, a text names.
+// maxInside limits how many threads a text names as inside a gate, or as owners of a pool's connections.
 const maxInside = 2
 
 // gateInside returns the text of which threads have been inside for longest, and what they do.

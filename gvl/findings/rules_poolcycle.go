@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// poolUse is a pool and the threads that hold its objects. It is known by a gate (a method that hands out objects), or
-// by Active Record's own list.
+// poolUse is a pool and the threads that hold its objects. ddtop finds pools by their gates (methods that hand out
+// objects). It finds Active Record's pools by Active Record's own list.
 type poolUse struct {
 	// gate is nil for Active Record's pools. queue is the address of their queue, and zero for other pools.
 	gate    *gates.Gate
@@ -52,7 +52,7 @@ func fullPools(w *window) (out []poolUse) {
 	return out
 }
 
-// poolCycle matches if all threads that hold something of a pool wait for a thread that waits for the same pool.
+// poolCycle matches if each thread that holds an object of a pool waits for a thread that waits for the pool.
 func (w *window) poolCycle() hit {
 	var h hit
 	for _, p := range fullPools(w) {
@@ -77,8 +77,8 @@ func (w *window) poolCycle() hit {
 	return h
 }
 
-// atPool returns the thread that keeps the thread id from going on, and waits for the pool p. It follows the chain of
-// threads that each wait for the next one's end or lock, and begins with id. It is zero if the chain ends elsewhere.
+// atPool follows the chain of threads from id on, each of which waits for the end or a lock of the next one. If the
+// last thread waits for the pool p, atPool returns this thread, otherwise zero.
 func (w *moment) atPool(p *poolUse, id sampler.ThreadID) sampler.ThreadID {
 	for range w.states {
 		ts, x := w.state(id), w.watch(id)

@@ -21,13 +21,13 @@ const (
 type spinners struct {
 	ids               []sampler.ThreadID
 	wakes, cpu, ready float64
-	// mostReady is the largest part of its time that one of them has a CPU or is ready for one.
+	// mostReady is the largest share of time in which one of the threads had a CPU or was ready for one.
 	mostReady float64
 	ageNS     int64
 	looked    spin.Samples
 }
 
-// add adds a thread whose counters were read over spanNS. It keeps the thread with the largest ready share first.
+// add adds a thread whose counters were read over spanNS. It keeps the thread with the largest mostReady first.
 func (g *spinners) add(dict *sampler.Dictionary, id sampler.ThreadID, s *spin.Stay, spanNS int64) {
 	wakes, cpu, ready := s.Rates()
 	g.ids = append(g.ids, id)

@@ -43,7 +43,7 @@ func evalStuckThread(w *window) hit {
 }
 
 // canBeStuck returns false for threads whose normal work is to wait: idle threads, and readers of a stream. A reader
-// was never seen doing anything else, or spends nearly all its time at that place.
+// of a stream was never seen to do anything else, or it spends nearly all its time at this place.
 func (w *moment) canBeStuck(ts *gvl.ThreadState, x *watch) bool {
 	if x.idle || x.stack == 0 {
 		return false

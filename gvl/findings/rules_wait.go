@@ -39,7 +39,7 @@ func (w *moment) peerIs(n uint32) (db, redis, other bool) {
 	return false, false, (g.Peer.Kind == sampler.PeerTCP || g.Peer.Kind == sampler.PeerUDP) && !g.Inbound
 }
 
-// waiting lists the threads that ok accepts, the one with the longest state first. longest is this state's length.
+// waiting lists the threads that ok accepts. The first has been in its state longest. longest is this time, in ns.
 func (w *moment) waiting(ok func(*gvl.ThreadState, *watch) bool) (ids []sampler.ThreadID, longest int64) {
 	for i := range w.states {
 		ts := &w.states[i]
@@ -181,7 +181,7 @@ func evalHTTP(w *window) hit {
 			continue
 		}
 		if !w.asked(group) && w.listens(x) {
-			// It spent all its I/O time of the window there.
+			// A thread that listens spent all its I/O time of the window at this peer. Subtract that time.
 			if t := w.threads[ts.Thread]; t != nil {
 				ns -= t.ns[gvl.IO]
 			}

@@ -9,7 +9,7 @@ import (
 // ruleLostWakeup is the rule for threads that wait for a Queue although it has items.
 const ruleLostWakeup = "lost_wakeup"
 
-// vainly notes since when a thread waits to take from a Queue that has items.
+// vainly keeps vainNS up to date: since when the thread waits to take from a Queue that has items.
 func (w *watch) vainly(t *sampler.Thread, ts *gvl.ThreadState, at int64) {
 	switch {
 	case ts.State != gvl.Parked || t.Bits&sampler.BitItems == 0:

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// If samples are farther apart than blindNS, in ns, and than blindIntervals intervals, a thread can release the
-	// GVL and take it again unseen. Then a hold is followed only if counters prove that no other thread had the GVL.
+	// If two samples are farther apart than blindNS (in ns) and blindIntervals intervals, a thread can release the GVL
+	// and take it again unseen. Then a hold is followed only if counters prove that no other thread had the GVL.
 	blindNS        = 30e6
 	blindIntervals = 3
 	// readSlackNS is how long after a sample its counters may still be read, in ns.
@@ -57,8 +57,8 @@ func (c *collector) endTurns(k *gvl.Tick, at int64) {
 		h, kernel := &states[t.holderAt], &s.Threads[t.holderAt].Kernel
 		stalled := h.State == gvl.Stalled
 		head := s.QueueHead(t.ractor, t.head)
-		// If the first thread in the GVL's queue has changed, it has had the GVL between two samples. The same is true
-		// if a waiting thread has moved. If the changes of the GVL are known, they decide.
+		// If another thread is first in the GVL's queue now, the thread that was first has had the GVL. The same is
+		// true if a waiting thread has moved. If the changes of the GVL are known, they decide instead.
 		turned := t.moved || head != t.head && t.head != 0
 		t.head = head
 		begin, blind := at, blind
@@ -105,7 +105,7 @@ func (c *collector) endTurns(k *gvl.Tick, at int64) {
 			t.hold.ns -= d
 		}
 		if t.cpuAt0 < t.fromNS && kernel.CPUAtNS >= t.fromNS {
-			// CPU time before the hold, since the counters were last read, does not count.
+			// CPU time that the thread used before the hold does not count.
 			ran := int64(0)
 			if t.cpuAt0 != 0 {
 				ran = min(max(kernel.CPUNS-t.cpu0, 0), kernel.CPUAtNS-t.fromNS)
@@ -113,8 +113,8 @@ func (c *collector) endTurns(k *gvl.Tick, at int64) {
 			t.cpu0, t.cpuAt0 = kernel.CPUNS-ran, kernel.CPUAtNS
 		}
 		if !stalled && t.cpuAt0 != 0 && kernel.CPUAtNS != 0 {
-			// The kernel counts a wait for a CPU only when it ends. Until then the CPU time shows that the thread
-			// still waits. Both are read in stack ticks.
+			// RunDelayNS grows only when a wait for a CPU ends. A hold cannot exceed its CPU time, which excludes a
+			// wait in progress, too.
 			t.hold.ns = min(t.hold.ns, kernel.CPUNS-t.cpu0)
 		}
 		limit := int64(c.limits.stuckHold)
@@ -152,8 +152,8 @@ func (t *turn) doubts(k *gvl.Tick, blind bool) (lost bool) {
 		return false
 	}
 	h := &s.Threads[t.holderAt].Kernel
-	// A holder that has got no CPU has not released the GVL. Nor has another thread had it if a waiting thread has not
-	// moved: the first one in the queue would now be behind that thread.
+	// A holder that has got no CPU has not released the GVL. No other thread has had it if a waiting thread has not
+	// moved: the holder would have had to queue behind this thread.
 	open := h.Turns != 0 && h.CPUAtNS < t.untilNS && t.turnsNS <= t.doubtNS+readSlackNS
 	proven := h.Turns != 0 && h.Turns == t.turns && t.turnsNS != 0 && t.turnsNS <= t.doubtNS+readSlackNS && h.CPUAtNS >= t.untilNS
 	for i := range states {

@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// sums is time by state, in ns. Rest is not counted by state, but in idle. busy is the total without idle.
+// sums is time by state, in ns. Time at rest is counted in idle, and not by state. busy is the total without idle.
 type sums struct {
 	ns   [gvl.NumStates]int64
 	idle int64
@@ -23,7 +23,7 @@ type sums struct {
 
 func (s *sums) held() int64 { return s.ns[gvl.Running] + s.ns[gvl.Stalled] + s.ns[gvl.GC] }
 
-// moment is the newest sample, with what the collector remembers about its threads.
+// moment is the newest sample, with what the type collector remembers about its threads.
 type moment struct {
 	ev     *collector
 	dict   *sampler.Dictionary
@@ -96,7 +96,7 @@ func (w *past) sums() *sums {
 	return new(sums)
 }
 
-// collect adds up the collector's seconds that begin at fromNS or later.
+// collect adds up the totals of the collector's seconds that begin at fromNS or later.
 func (w *window) collect(s *sampler.Sample, states []gvl.ThreadState, now, fromNS int64) {
 	ev := w.ev
 	ev.addAll()
@@ -234,7 +234,7 @@ func (s *sums) add(k sumKey, ns int64) {
 	s.busy += ns
 }
 
-// flag returns the busy time of stacks with any of the flags, in ns.
+// flag returns the busy time of stacks that have any of the given flags, in ns.
 func (w *past) flag(f stackkind.Flags) int64 {
 	var sum int64
 	for k, ns := range w.flags {
@@ -245,7 +245,7 @@ func (w *past) flag(f stackkind.Flags) int64 {
 	return sum
 }
 
-// blamed returns the length of the time before now for which rules ask blame, in ns.
+// blamed returns how far back from now the rules ask which code is to blame, in ns.
 func (w *window) blamed() int64 { return min(findingsWindowNS, max(w.nowNS-w.fromNS, 1)) }
 
 // own returns ddtop's own use of CPU, in CPUs. It is zero if unknown.
@@ -266,7 +266,7 @@ func (w *window) withWaiters(ns int64) int64 {
 	return ns + int64(float64(ns)*gvl.Ratio(w.total.ns[gvl.Waiting], w.total.held()))
 }
 
-// ofAll returns the busy time that is lost if no thread made progress during share of the window.
+// ofAll returns the busy time that is lost if no thread makes progress in a part of the window: share.
 func (w *past) ofAll(share float64) int64 { return int64(share * float64(w.total.busy)) }
 
 func (w *moment) name(id sampler.ThreadID) string { return gvl.ThreadName(id, w.dict) }

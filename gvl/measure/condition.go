@@ -73,7 +73,7 @@ var allFigures = [...]figure{
 type Figure struct {
 	Name  string
 	About string
-	// Like is an example of a limit: "200ms".
+	// Like is an example of a limit for this figure, such as "200ms".
 	Like string
 }
 
@@ -234,11 +234,12 @@ func (u figureUnit) text(v float64) string {
 	return units.Number(v, 1)
 }
 
-// easier is the part of its limit at which a condition that held still holds, so that it does not flicker.
+// easier relaxes the limit of a condition that already holds, so that the condition does not flicker. The limit of >
+// is multiplied by easier, and the limit of < is divided by it.
 const easier = findings.ClearShare
 
-// holds reports whether v is beyond the limit. was is true if the condition held before, which moves the limit
-// (easier).
+// holds reports whether v is beyond the limit. was is true if the condition held at the last check. Then the limit is
+// relaxed (easier).
 func (c *Condition) holds(v float64, was bool) bool {
 	limit := c.limit
 	if was && c.above {

@@ -36,7 +36,8 @@ func New(p sampler.Process, dict *sampler.Dictionary, r *findings.Rules) *Measur
 	}
 }
 
-// Resting returns a findings.Resting for consumers of the stream.
+// Resting returns the findings.Resting that tells waiting threads at work from threads at rest. It is for other
+// consumers of the stream.
 func (m *Measure) Resting() *findings.Resting { return m.findings.Resting() }
 
 // Stream returns the Measure's stream. More consumers can be attached to it before the first sample.
@@ -59,14 +60,15 @@ func (m *Measure) Feed(s *sampler.Sample) []gvl.ThreadState {
 	return states
 }
 
-// Classify returns the states of a sample without counting it. It is for use after the measurement.
+// Classify returns the states of a sample without adding it to the totals. It is for samples taken after the
+// measurement.
 func (m *Measure) Classify(s *sampler.Sample) []gvl.ThreadState { return m.class.Classify(s) }
 
 // Alloc returns what was allocated so far, by class.
 func (m *Measure) Alloc() report.StatAlloc { return m.account.Alloc() }
 
-// PlanTogether chooses advice for the findings of several processes, so that no two pieces contradict each other.
-// found has what Findings returned for each Measure, and gets the advice.
+// PlanTogether chooses the advice for the findings of several processes, so that no advice contradicts another.
+// found[i] is what all[i].Findings returned. PlanTogether writes the advice into it.
 func PlanTogether(all []*Measure, found [][]report.StatFinding) {
 	told := make([]findings.Told, len(all))
 	for i, m := range all {

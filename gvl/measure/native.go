@@ -12,7 +12,8 @@ import (
 const (
 	// nativeNS is the interval at which ddtop requests the native stacks of blocked threads, in ns.
 	nativeNS = 250_000_000
-	// maxNativeWaits limits the remembered stays of threads. maxNativePlaces limits the places that a Stat lists.
+	// maxNativeWaits limits how many waits of threads are remembered. maxNativePlaces limits the places that a Stat
+	// lists.
 	maxNativeWaits, maxNativePlaces = 4096, 100
 )
 
@@ -31,10 +32,11 @@ type stayOf struct {
 
 type nativeWait struct {
 	place, chain string
-	// sinceNS is when the thread was first known to be there, and toNS when it was last known to. ns is how long it
-	// was there.
+	// sinceNS is when the thread was first known to wait at this place, and toNS when it was last known to. ns is how
+	// long it waited there while the Measure ran.
 	sinceNS, ns, toNS int64
-	// native is the stack from which chain and frames were made. If it is read again, it can have more names.
+	// native is the stack from which chain and frames were made. They are made again when a later read gives another
+	// stack, which can have more names.
 	native sampler.StackID
 	frames []sampler.NativeFrame
 }

@@ -13,11 +13,12 @@ import (
 )
 
 const (
-	// checkNS is the interval between two checks of a Watch, in ns. A check comes at the end of each second's line.
+	// checkNS is the interval between two checks of a Watch, in ns. A check follows when the figures of a second
+	// (watchLine) are complete.
 	checkNS = 1_000_000_000
 	// MinOverNS and MaxOverNS limit the length of the period over which figures are computed, in ns.
 	MinOverNS, MaxOverNS = checkNS, 300 * checkNS
-	// maxLookbackNS limits how long before a condition's effect its cause is searched, in ns.
+	// maxLookbackNS limits how long before a condition becomes true ddtop searches for its cause, in ns.
 	maxLookbackNS = 600 * checkNS
 	// knownShare is the part of a figure's period that must have been sampled. With less, there are no figures.
 	knownShare = .5
@@ -28,7 +29,8 @@ type Cause struct {
 	Condition Condition
 	// Text has the figure's value, or the finding's title and text.
 	Text string
-	// FromNS is when the period began in which it became true, CLOCK_MONOTONIC in ns. The cause can be later.
+	// FromNS is the earliest time at which the condition can have become true, CLOCK_MONOTONIC in ns. It is the
+	// beginning of a period, so the real time can be later.
 	FromNS int64
 }
 
@@ -49,8 +51,8 @@ type Watch struct {
 	rules      *findings.Rules
 	conditions []Condition
 	held       []bool // for each condition, whether it held in the last check
-	// clearNS has, for each figure, when the last period began in which the figure was known not to hold, or zero. The
-	// figure may have begun to hold within this period.
+	// clearNS is, for each condition on a figure, the beginning of the last period in which it did not hold. It may
+	// have begun to hold within this period. Zero means that there was no such period.
 	clearNS []int64
 	overNS  int64
 	lines   *account.Lines
@@ -58,7 +60,7 @@ type Watch struct {
 	due     bool
 }
 
-// watchLine has the figures of one second.
+// watchLine has the figures of one second, as `ddtop stat` prints them in a line.
 type watchLine struct {
 	line report.StatLine
 	sums *account.LineSums
@@ -76,8 +78,8 @@ func NewWatch(p sampler.Process, dict *sampler.Dictionary, r *findings.Rules, ov
 	return w
 }
 
-// LookbackNS returns how long before the newest sample the cause of a condition can be, in ns. Callers that record
-// causes must keep samples for so long.
+// LookbackNS returns how old the cause of a condition can be when the condition is reported, in ns. Callers that
+// record causes must keep the samples of the last LookbackNS.
 func LookbackNS(r *findings.Rules, overNS int64, conditions []Condition) int64 {
 	if r == nil {
 		r = findings.NewRules()
@@ -99,8 +101,8 @@ func LookbackNS(r *findings.Rules, overNS int64, conditions []Condition) int64 {
 	return min(back+2*checkNS, maxLookbackNS)
 }
 
-// agoNS returns how long before a figure's period its cause can be, in ns. A wait or a request that ended in the
-// period may have begun earlier.
+// agoNS returns how long before the beginning of a figure's period its cause can be, in ns. The reason is that a wait
+// or a request that ended in the period may have begun earlier.
 func (c *Condition) agoNS() int64 {
 	if c.figure.unit != figureTime {
 		return 0

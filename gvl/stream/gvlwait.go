@@ -9,9 +9,9 @@ import (
 
 // gvlWait is a wait for the GVL, as sampler.Changes show it.
 type gvlWait struct {
-	// exact is true if the time when the wait began is known, and all changes since then.
+	// exact is true if the beginning of the wait is known, and if no change since then is missing.
 	exact bool
-	// chosenNS is when the thread was chosen, or zero. noCPUNS is its time without a CPU.
+	// chosenNS is when the thread was chosen as the next holder, or zero. noCPUNS is its time without a CPU.
 	fromNS, chosenNS, noCPUNS int64
 	// first is the thread that held the GVL when the wait began.
 	first sampler.ThreadID
@@ -38,7 +38,8 @@ func (m *mainGVL) beginWait(w *gvlWait, of *exact, at int64, sure bool) {
 	}
 }
 
-// fill adds to a wait what changes show: its holders, its time without a CPU, and its time after being chosen.
+// fill adds to w what changes of the GVL have shown: the first and last holder, and the time without a CPU. If the
+// thread was chosen as the next holder, fill also adds the time since then.
 func (m *mainGVL) fill(w *gvl.Wait, of *gvlWait) {
 	w.Exact, w.FirstHolder = true, of.first
 	w.NoCPUNS = min(of.noCPUNS, w.NS())

@@ -47,7 +47,8 @@ func (s *Stream) lockOf(id sampler.RactorID, fromNS int64) *lockLane {
 	return &s.locks[s.lock]
 }
 
-// byChanges reports whether a lane follows changes, and not samples.
+// byChanges reports whether the holder and the waiters of a lane are known from changes (sampler.Change). Then samples
+// are ignored.
 func (s *Stream) byChanges(l *lockLane) bool { return s.main.live && l.now.Ractor == MainRactor }
 
 // moveLocks applies the owners and queues in the sample to the lanes.

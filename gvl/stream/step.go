@@ -14,12 +14,12 @@ const (
 	minGapNS = 250e6
 	// slowGapNS is the shortest gap while the clock is slow because no thread runs or waits, in ns.
 	slowGapNS = 5e9
-	// lowGapNS and lowBackNS are the least Reach.GapNS and BackNS while a budget has lowered the rates, in ns. At the
-	// lowest rates a sample comes every 0.4 s, and stacks are read every 5 s.
+	// lowGapNS and lowBackNS are lower limits of Reach.GapNS and Reach.BackNS, in ns, while a budget has lowered the
+	// rates. At the lowest rates a sample comes every 0.4 s, and stacks are read every 5 s.
 	lowGapNS, lowBackNS = 1e9, 10e9
-	// backNS and backStackTicks limit how late the kernel's answer may come and still explain the time before. The
-	// longer limit applies: backNS, in ns, or the time of backStackTicks stack ticks, at which the kernel is always
-	// asked.
+	// backNS and backStackTicks limit how late an answer of the kernel may come and still explain the time before it.
+	// The longer of two times applies: backNS, in ns, or backStackTicks intervals between reads of stacks. The kernel
+	// is always asked when stacks are read.
 	backNS         = 1e9
 	backStackTicks = 3
 	// defaultLockRate replaces an unknown rate, in Hz.
@@ -103,7 +103,7 @@ func IntervalNS(p sampler.Process) int64 {
 	return int64(1e9 / rate)
 }
 
-// next returns the step that ends with a sample. A sample out of order makes an empty step.
+// next returns the step from the previous sample to s. If s is earlier than the previous sample, the step is empty.
 func (t *stepper) next(s *sampler.Sample) step {
 	now := gvl.TimeOf(s)
 	t.reach = t.usual
@@ -125,7 +125,8 @@ func (t *stepper) next(s *sampler.Sample) step {
 	return step{fromNS: from, toNS: to, midNS: from + (to-from)/2, gap: gap}
 }
 
-// tells reports whether the state ts, seen at a given time, also explains the Unknown time since fromNS.
+// tells reports whether the state ts, seen at the time at, also explains the Unknown time since fromNS. It does if the
+// thread has been in this state without the GVL since then, and if that is not longer ago than BackNS.
 func (r Reach) tells(ts *gvl.ThreadState, fromNS, at int64) bool {
 	return ts.State.Released() && ts.SinceNS <= fromNS && at-fromNS <= r.BackNS
 }

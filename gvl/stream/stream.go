@@ -14,7 +14,8 @@ const (
 	// maxUntold bounds the stacks kept for one period whose state is not known yet. Beyond it, the last stack gets the
 	// remaining time.
 	maxUntold = 128
-	// maxUntoldMixed bounds the stacks of an unknown state together with the known time after them, which has to wait.
+	// maxUntoldMixed bounds the sum of two numbers: the stacks of periods with an unknown state, and the pieces of
+	// known time after them. The known time is held back because intervals are delivered in order.
 	maxUntoldMixed = 4096
 	// openState marks a state that is not known yet. No Consumer sees it.
 	openState = gvl.NumStates

@@ -9,7 +9,7 @@ import (
 type segment struct {
 	fromNS, toNS, stepNS int64
 	state                gvl.State
-	// exact is true if the ends come from changes, or lie between changes.
+	// exact is true if each end was reported by a change of the GVL, or lies between two such changes.
 	exact  bool
 	detail gvl.Detail
 	// stack is the segment's own stack, as a change reports. If it is zero, the readings around the segment decide.
@@ -27,7 +27,8 @@ type look struct {
 
 func lookAt(t *sampler.Thread) look { return look{t.Stack, t.Serving} }
 
-// untold is a period with one stack that cannot be passed on yet. Its state, or one before it, is unknown.
+// untold is a period with one stack that cannot be passed on to consumers yet. Its state, or the state of an earlier
+// period, is still unknown.
 type untold struct {
 	segment
 	// look has the stack and the request of the period.
@@ -103,7 +104,7 @@ type buffers struct {
 	untold   []untold
 }
 
-// gone ends a thread that left the list. cut is set if its end was not seen.
+// gone ends the following of a thread that has left the list. cut is true if the thread's end was not seen.
 func (r *thread) gone(atNS int64, cut bool) {
 	r.by.leave()
 	r.end(atNS, cut)
@@ -116,7 +117,7 @@ func (r *thread) gone(atNS int64, cut bool) {
 	}
 }
 
-// begin starts a thread, or starts it again after a gap.
+// begin starts to follow a thread, or starts anew after a gap.
 func (r *thread) begin(ts *gvl.ThreadState, t *sampler.Thread, atNS int64) {
 	r.fromNS, r.stateNS, r.waitNS, r.before = atNS, atNS, atNS, waitBefore{}
 	r.run(ts, atNS)
@@ -155,7 +156,8 @@ func (r *thread) change(to gvl.State, atNS int64, byNS int64) {
 	r.stateNS = atNS
 }
 
-// waited passes on a wait that had ended by byNS. cut is true if its end was not seen.
+// waited passes a wait for the GVL on to the consumers. atNS is its end, and byNS is the latest possible time of its
+// end. cut is true if its end was not seen.
 func (r *thread) waited(atNS, byNS int64, cut bool) {
 	s := r.s
 	r.fill(&s.wait, atNS, byNS)
@@ -246,7 +248,8 @@ func (r *thread) cut(atNS int64) {
 	r.fromNS = atNS
 }
 
-// tell gives the present open period its state, which is known now, or never will be.
+// tell gives the present period its state if this was open until now. The caller knows the state now, or knows that it
+// will stay unknown.
 func (r *thread) tell(state gvl.State) {
 	if !r.open {
 		return
@@ -284,7 +287,8 @@ func (r *thread) giveUp() {
 	}
 }
 
-// settle passes on a part of a segment, or holds it back until its state is known.
+// settle passes a part of a segment on to the consumers. If its state, or the state of an earlier part, is not known
+// yet, settle holds the part back.
 func (r *thread) settle(g *segment, of look, fromNS, toNS int64) {
 	if toNS <= fromNS {
 		return

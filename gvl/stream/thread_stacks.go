@@ -5,7 +5,7 @@ import (
 )
 
 const (
-	// lookNS is how old a reading may be to give its stack to time without a reading, in ns.
+	// lookNS is the largest age of a reading whose stack may be used for time without a reading, in ns.
 	lookNS = 5e9
 	// keptSegments is the number of segments for which a thread always keeps memory. More memory is freed if it was
 	// not needed for shrinkReadings readings.
@@ -60,8 +60,8 @@ func (r *thread) split(g *segment, a, b look, mid int64) {
 	r.settle(g, b, at, g.toNS)
 }
 
-// share gives a segment with exact ends to the reading that saw the thread in the same place. If both readings did,
-// each gets a part.
+// share gives a segment with exact ends to the last reading or to the new one (now). It chooses the reading that saw
+// the thread in the same place: holding the GVL, waiting for it, or neither. If both readings did, each gets a part.
 func (r *thread) share(g *segment, now look, state gvl.State, mid int64) {
 	p := placeOf(g.state)
 	was, is := placeOf(r.stackState) == p, placeOf(state) == p
@@ -84,8 +84,9 @@ func (r *thread) share(g *segment, now look, state gvl.State, mid int64) {
 	r.split(g, a, b, mid)
 }
 
-// past returns the last reading in a place, for a segment around which both readings saw the thread elsewhere. If that
-// reading is too old or for other work, past returns its argument of.
+// past returns the last reading that saw the thread in place p. It is called for a segment in p if the readings around
+// the segment saw the thread elsewhere. If the last reading in p is too old or was for other work, past returns the
+// argument of.
 func (r *thread) past(p gvl.Place, g *segment, of look) look {
 	if l := &r.looks[p]; l.atNS != 0 && g.fromNS-l.atNS <= lookNS && l.serving.Work == of.serving.Work {
 		return l.look

@@ -5,7 +5,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// tracker finds out what a thread does and since when, and cuts the thread's time there.
+// tracker finds out what a thread does and since when. It ends the thread's interval whenever this changes.
 type tracker interface {
 	// sample adds a sample of the thread, at the end of Stream.step.
 	sample(ts *gvl.ThreadState, t *sampler.Thread)

@@ -78,8 +78,8 @@ func (e *exact) works(id sampler.WorkID, at int64) {
 	}
 }
 
-// leave notes that a thread's work (a request or job) has ended. begins is true if the thread has begun other work, and
-// the end of its work is not known.
+// leave notes that a thread has ended its work (a request or job) by the time at. begins is true if at is the begin of
+// the next work, so that the exact end is not known.
 func (k *kernelNotes) leave(id sampler.ThreadID, at int64, begins bool) {
 	l := k.left[id]
 	if l == nil {
@@ -155,9 +155,9 @@ func (e *exact) doesReleased(d *sampler.Doing, at int64) {
 	e.told, e.seen = true, false
 }
 
-// refutes reports whether the kernel's report counts, and not the sample. This is so if the sample shows Unknown, or
-// if they disagree on whether the thread is on a CPU or waits for a Mutex. The sample can be wrong because its frames
-// were read earlier.
+// refutes reports whether to believe the kernel's report instead of the sample. It does so if the sample shows
+// Unknown. It also does so if report and sample disagree on whether the thread is on a CPU or waits for a Mutex. The
+// sample can be wrong because its frames were read earlier.
 func (e *exact) refutes(ts *gvl.ThreadState) bool {
 	return e.told && !e.open && (ts.State == gvl.Unknown || (ts.State == gvl.Native) != (e.state == gvl.Native) || e.state == gvl.Lock && ts.State != gvl.Lock)
 }

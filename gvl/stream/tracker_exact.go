@@ -11,10 +11,10 @@ const (
 	// thread.
 	maxExactSegments, maxKept = 1 << 13, 1 << 17
 	// If maxAgainst samples in a row contradict a thread's changes, and span at least againstNS, the changes are not
-	// believed. A single sample can contradict them, because it is read some µs from its time. All samples can
-	// contradict them if a thread loses its CPU after it has changed the scheduler's data, and before it gives the
-	// mutex back. Only then the change is recorded. With a limit on the process's CPU time this takes a tenth of a
-	// second and more.
+	// believed. A single sample can contradict them, because it is read some µs before or after its time. All samples
+	// can contradict them if a thread loses its CPU in the middle of a change. The thread has then changed the
+	// scheduler's data, but has not given the mutex back yet. The change is recorded only when it does. With a limit
+	// on the process's CPU time this takes a tenth of a second and more.
 	maxAgainst, againstNS = 3, 1e9
 	// yieldNS is the longest time, in ns, between the end of a thread's time slice and its entry into the queue for
 	// the GVL.
@@ -26,24 +26,24 @@ const (
 type exact struct {
 	*thread
 	main *mainGVL
-	// gvl is the state after the thread's last change. It is valid while known is true.
+	// gvl is the thread's state at the GVL after its last change. It is valid while known is true.
 	gvl sampler.GVLState
 	// begun is set if a change began the thread's time, before any sample listed the thread. seen is set if a sample
-	// has seen it since it last released the GVL.
+	// has seen the thread since it last released the GVL.
 	begun, seen bool
 	// told is true if the kernel has reported what the thread does since its last change at the GVL.
 	told bool
-	// against counts the samples in a row that contradict gvl, up to maxAgainst, since againstNS.
+	// against counts the consecutive samples that contradict gvl, up to maxAgainst. againstNS is when they began.
 	against   uint8
 	againstNS int64
-	// releasedFor is the last known state of the thread without the GVL. It is Unknown if there was none.
+	// releasedFor is the last known state of the thread without the GVL. It is Unknown if no such state is known.
 	releasedFor    gvl.State
 	releasedDetail gvl.Detail
 	// endedNS is when the thread ended, as a change reports, or zero.
 	endedNS int64
 	// heldNS is when the thread last got the GVL. letGoNS is when it last gave the GVL away.
 	heldNS, letGoNS int64
-	// waiting is the thread's wait. waitStack is the stack at the end of this wait.
+	// waiting is the thread's wait for the GVL. waitStack is the stack at the end of this wait.
 	waiting   gvlWait
 	waitStack sampler.StackID
 }
@@ -90,7 +90,8 @@ func (e *exact) sample(ts *gvl.ThreadState, t *sampler.Thread) {
 	e.fresh = false
 }
 
-// read adds a reading of the stack, and remembers it for the thread's place.
+// read adds a reading of the stack. It remembers the reading for the thread's place: holding the GVL, waiting for it,
+// or without it.
 func (e *exact) read(now look, atNS int64) {
 	e.cut(atNS)
 	if p := &e.looks[placeOf(e.stackState)]; p.atNS == 0 && e.stack != 0 && len(e.segments) > 0 {
@@ -184,7 +185,8 @@ func (e *exact) seeReleased(ts *gvl.ThreadState) {
 		e.advance(ts)
 		return
 	}
-	// The first sample of the interval decides the state of the whole interval.
+	// This is the first sample of the thread since it released the GVL. It decides the state of the whole time since
+	// then.
 	e.seen, e.sinceNS = true, max(e.runNS, ts.SinceNS)
 	if e.open && !ts.Open() {
 		e.detail = ts.Detail
@@ -219,7 +221,8 @@ func (e *exact) beginAt(at int64) {
 	e.goOn(gvl.Unknown, &notAsked, at, 0)
 }
 
-// waitedWith sets the stack of an ended wait. The thread has had this stack since it gave the GVL away.
+// waitedWith sets the stack of a wait that has ended. The thread has had this stack since it gave the GVL away, so all
+// its segments since then get it.
 func (e *exact) waitedWith(stack sampler.StackID, at int64) {
 	e.cut(at)
 	for i := len(e.segments) - 1; i >= 0 && placeOf(e.segments[i].state) != gvl.PlaceHeld; i-- {
@@ -288,7 +291,8 @@ func placeTo(g sampler.GVLState) gvl.Place {
 	return gvl.PlaceReleased
 }
 
-// stays applies a change after which the thread has the same place at the GVL.
+// stays applies a change that leaves the thread in the same place at the GVL. An example is a waiting thread that is
+// chosen as the next holder.
 func (e *exact) stays(to sampler.GVLState, at int64) {
 	switch to {
 	case sampler.GVLHeld:

@@ -47,16 +47,17 @@ type row struct {
 	lane *ractorLane
 	// listed is set if the thread is in the last sample. active is set if it has an open column.
 	listed, active bool
-	// A thread's time becomes final some time after its samples. settled is the open column of the final time. The
-	// field now is the open column at the last sample, whose time can still change. Columns between the two are stored
-	// with what is known now, and again when they are final.
+	// A thread's time becomes final some time after its samples. settled is the open column up to which time is final.
+	// The field now is the open column at the last sample, whose time can still change. Columns between these two are
+	// stored twice: first with what is known now, and again when they are final.
 	settled, now openColumn
 
 	chunks            []chunk
 	firstCol, lastCol int64
 }
 
-// newRow returns a row that stores the given number of columns. If it is 0, the thread is only counted.
+// newRow returns a row that stores the given number of columns. If columns is 0, the row stores nothing, because there
+// are too many threads.
 func newRow(id sampler.ThreadID, columns int) *row {
 	r := &row{id: id, firstCol: -1, lastCol: -1}
 	if columns == 0 {
@@ -146,7 +147,7 @@ func (c *chunk) expand() {
 	c.mixed = true
 }
 
-// add adds the part num/den of a stored column to ns.
+// add adds a part of a stored column's time to ns, namely num/den of it.
 func (r *row) add(ns *[gvl.NumStates]int64, col, num, den, columnNS int64) {
 	if len(r.chunks) == 0 {
 		return

@@ -74,8 +74,8 @@ func (t *Timeline) Window(toNS, spanNS int64, cols int) (fromNS, endNS int64) {
 }
 
 // spans divides the time from fromNS to toNS into cols cells and calls fn for each stored column that overlaps cell k.
-// Of the column's den ns, num ns are in the cell. A column is shorter if the first sample, or the last one so far, is
-// in it.
+// num/den is the part of the column that is in the cell, both in ns. den is less than columnNS if the column contains
+// the first sample, or the newest one.
 func (t *Timeline) spans(fromNS, toNS int64, cols, k int, fn func(col, num, den int64)) (span int64) {
 	width := toNS - fromNS
 	a := fromNS + scale(width, int64(k), int64(cols))
@@ -129,7 +129,7 @@ func (t *Timeline) appendCells(buf []Cell, ids []sampler.ThreadID, fromNS, toNS 
 	return buf
 }
 
-// period is a period as columns: whole ones, and parts of the first and the last.
+// period is a period divided into stored columns. These are whole columns, and parts of the columns at its two ends.
 type period struct {
 	// The whole columns are first to end-1.
 	first, end int64 // numbers of columns
@@ -137,7 +137,7 @@ type period struct {
 	n          int // length of parts
 }
 
-// columnPart is a part of a column, num of the den ns that the column covers.
+// columnPart is the part num/den of the column col, both in ns.
 type columnPart struct{ col, num, den int64 }
 
 // period returns the columns between a and b. The open column always counts as a part, because it is stored elsewhere.

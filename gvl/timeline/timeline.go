@@ -21,8 +21,8 @@ const (
 	maxColumns  = 1 << 20
 	// maxTimelineRactors limits the ractors with their own lanes. Further ractors share the lane of ractor 0.
 	maxTimelineRactors = 128
-	// maxTimelineThreads limits the threads with rows, including ended ones. Further threads are counted, and are
-	// included in the lanes.
+	// maxTimelineThreads limits the threads with rows, including ended ones. Timeline only counts further threads.
+	// Their time is still in the lanes of the ractors.
 	maxTimelineThreads = 4096
 	// MaxTimelineBytes limits the memory of all columns. It is enough for ten minutes of 500 threads that change their
 	// states all the time. Above it the oldest columns are dropped. Range returns the period that is still complete.
@@ -76,7 +76,8 @@ func (t *Timeline) Interval(i *gvl.Interval) {
 	t.add(r, &r.settled, i)
 }
 
-// add adds a period to a row's columns. c is the row's open column.
+// add adds an interval's time to a row. c is the row's open column, settled or now. When the time passes the end of c,
+// add stores c and begins the next column.
 func (t *Timeline) add(r *row, c *openColumn, i *gvl.Interval) {
 	// Skip columns that are too old to be stored.
 	from := max(i.FromNS, (i.ToNS/t.columnNS-t.columns)*t.columnNS)

@@ -63,8 +63,8 @@ func (e *configError) Error() string {
 
 func (e *configError) Unwrap() error { return e.err }
 
-// configure applies the settings file to flags that were not given. A missing file is no error. Only screens read the
-// whole file, so that scripts depend on their flags alone.
+// configure applies the settings file to flags that were not given. A missing file is no error. Only commands with a
+// screen apply all settings. So scripts depend only on their flags.
 func (f *screenFlags) configure(cmd *cobra.Command, std run.Streams) error {
 	if !std.Terminal {
 		return nil

@@ -232,8 +232,8 @@ func (d *doctor) examineRights(r attach.Rights) {
 }
 
 // ptraceRemedy returns advice if Yama restricts the reading of processes (kernel.yama.ptrace_scope is 1 or 2) and
-// CAP_SYS_PTRACE is missing. If ddtop can neither become root nor get capabilities, only a change of the program to
-// read helps, and only if ptrace_scope is 1.
+// CAP_SYS_PTRACE is missing. If the user has no way to get such rights, the target's program must be changed or
+// started by ddtop. This helps only if ptrace_scope is 1.
 func ptraceRemedy(r attach.Rights) string {
 	root := "Run ddtop with `sudo`"
 	if !r.CanBecomeRoot {

@@ -140,7 +140,7 @@ func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Dura
 		defer cancel()
 	}
 	f.debug.Fetch(ctx, src)
-	// Threads are listed before the sample. So a listed thread that Ruby made is also in the sample.
+	// Threads are listed first, so each one that Ruby made is in the sample. Otherwise it would seem unknown to Ruby.
 	threads, _ := src.NativeThreads() // after an error the dump has no native threads
 	s, err := src.Once(ctx)
 	if errors.Is(err, attach.ErrNoAnswer) && kept != nil {

@@ -28,7 +28,7 @@ import (
 
 const collapsedFormat, htmlFormat = "collapsed", "html"
 
-// recordingFormat is ddtop's own format. It is written while ddtop measures.
+// recordingFormat is ddtop's own format. Unlike the other formats, it is written while ddtop measures.
 const recordingFormat = "ddtop"
 
 type format struct {
@@ -44,7 +44,7 @@ type format struct {
 	writer
 }
 
-// A writer measures and writes a file. Each format has one, except for the formats of a comparison.
+// A writer measures and writes a file. Each format has one, except the formats of `ddtop diff`.
 type writer interface {
 	// write measures a process, or reads a recording, and writes the file.
 	write(ctx context.Context, src sampler.Source, j *job) error
@@ -82,7 +82,7 @@ func (oneProcess) writeGroup(context.Context, sampler.Group, *job) error {
 	return errors.New("a file of this format holds one process")
 }
 
-// profileFormats returns the formats of weights and of events in the order of time. The first is the default.
+// profileFormats returns the formats that sum up weights, and the formats of events by time. The first is the default.
 func profileFormats() []format {
 	return []format{
 		{
@@ -219,7 +219,7 @@ func (p incidentPage) writeGroup(ctx context.Context, g sampler.Group, j *job) e
 }
 
 // checkEndpoint refuses --endpoint for formats and metrics that cannot be limited to a request: threads over time,
-// whole recordings, and objects. Only the sum of all objects is exact.
+// whole recordings, and the metric for objects, because only the sum of all objects is exact.
 func checkEndpoint(f *flags.Endpoint, format format, metric flamegraph.Metric) error {
 	switch {
 	case f.Match() == nil:

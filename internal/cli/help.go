@@ -62,7 +62,7 @@ func addHelp(root *cobra.Command) {
 			whole(cmd, args)
 			return
 		}
-		// Main reports an error of writing.
+		// Main reports an error of writing, so it is dropped here.
 		_ = writeOverview(root.OutOrStdout(), root)
 	})
 	root.SetHelpCommand(&cobra.Command{

@@ -35,8 +35,8 @@ type psProcess struct {
 	// Readable reports whether ddtop may read the process. WhyNot is a sentence if it may not, and null if it may.
 	Readable bool    `json:"readable"`
 	WhyNot   *string `json:"why_not"`
-	// Answered reports whether the kernel answered questions about the process in time. A process without an answer is
-	// listed by its name or program.
+	// Answered reports whether the kernel answered questions about the process in time. Without an answer, a process
+	// is listed if its name or program looks like Ruby.
 	Answered bool `json:"answered"`
 	// Name is the displayed name of the process, such as "puma w0". Worker is the number in it, here 0. Worker is null
 	// if there is no such number.

@@ -371,7 +371,7 @@ func (f *pushFlags) openRoutes(ctx context.Context) ([]push.Route, error) {
 		err    error
 	}
 	done := make(chan opened, 1)
-	// On the main thread, a call that hangs would keep signals from all other threads.
+	// If the process's main thread hung in the call, no other thread would get the signals sent to the process.
 	attach.OnOwnThread(func() {
 		routes, err := f.routes()
 		done <- opened{routes, err}
@@ -388,7 +388,7 @@ func (f *pushFlags) openRoutes(ctx context.Context) ([]push.Route, error) {
 // closeWithin limits how long closing the spools may take when push ends.
 const closeWithin = 400 * time.Millisecond
 
-// closeRoutes closes the spools. Unsent profiles remain, even if the disk does not answer.
+// closeRoutes closes the spools, but waits at most closeWithin. Unsent profiles stay on the disk in any case.
 func closeRoutes(routes []push.Route) {
 	done := make(chan struct{})
 	attach.OnOwnThread(func() {

@@ -183,7 +183,7 @@ func streamRecording(ctx context.Context, src sampler.Source, length time.Durati
 			}
 		}
 	})
-	// The disk gets its full time limit from here on, because SampleFor may take long to remove the probes.
+	// The disk gets its full run.DiskPatience from here on, because SampleFor may need long to remove the probes.
 	giveUp, written := run.Patience(ctx)
 	defer written()
 	var end *sampler.End
@@ -275,7 +275,7 @@ func writeIntervals(ctx context.Context, src sampler.Source, length time.Duratio
 	})
 	stream.Finish()
 	if lines.Err() == nil {
-		// The disk gets its full time limit from here on, because SampleFor may take long to remove the probes.
+		// The disk gets its full run.DiskPatience from here on, because SampleFor may need long to remove the probes.
 		giveUp, written := run.Patience(ctx)
 		defer written()
 		aside.GiveUp = giveUp
@@ -298,7 +298,7 @@ func writeIntervals(ctx context.Context, src sampler.Source, length time.Duratio
 	return note, nil
 }
 
-// firstOf returns the first of joined errors. The others have the same cause.
+// firstOf returns the first of joined errors. The others are not reported, because they have the same cause.
 func firstOf(err error) error {
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		return many.Unwrap()[0]

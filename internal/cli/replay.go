@@ -110,7 +110,7 @@ func (r recordings) Follow(_ context.Context, join func(sampler.Source)) error {
 	return sampler.ErrEnded
 }
 
-// Done does nothing. The history of a recording can be read again from its file.
+// Done has nothing to keep, because the history of a recording can be read again from its file.
 func (r recordings) Done(sampler.Source) {}
 
 // Relatives returns the recorded processes. A recording does not show which process forked which.

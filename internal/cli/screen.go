@@ -47,7 +47,7 @@ func newScreenFlags(std run.Streams) screenFlags {
 	}
 }
 
-// judgement returns the rules and the threshold of waits for output that replaces the screen.
+// judgement returns the rules and the threshold of waits for commands that print text if there is no screen.
 func (f *screenFlags) judgement() judgement { return judgement{rules: f.findings.rules, wait: f.wait} }
 
 func (f *screenFlags) add(cmd *cobra.Command) {
@@ -120,7 +120,7 @@ type shown struct {
 	native ui.NativeSwitch
 	// heap returns the reader of a process's heap. It is nil if heaps cannot be read.
 	heap func(pid int) ui.HeapReader
-	// below is true if the caller can also show the processes below the source. show then may return ui.ErrBelow.
+	// below lets show return ui.ErrBelow. The caller can then also show the processes below the source.
 	below bool
 	// against is another recording to compare with. It is nil if there is none.
 	against *ui.Against
@@ -189,7 +189,7 @@ func (f *screenFlags) options(std run.Streams, s shown) ui.Options {
 	}
 }
 
-// saidLater collects messages while a screen is open, to print them when it has closed.
+// saidLater collects messages while a screen is open, and prints them when the screen has closed.
 type saidLater struct {
 	mu    sync.Mutex
 	lines []string

@@ -89,7 +89,7 @@ type statFormat string
 
 const textFormat, markdownFormat = "text", "md"
 
-// check refuses unknown formats, and Markdown together with --json or --interval.
+// check refuses unknown formats, and Markdown if another is true, which means that --json or --interval is set.
 func (f statFormat) check(another bool) error {
 	switch {
 	case f != textFormat && f != markdownFormat:
@@ -223,7 +223,7 @@ type measured struct {
 	of *measure.Measure
 }
 
-// measureStats measures each process, and makes one plan of advice for all of them.
+// measureStats measures each process. It chooses the advice for all together, so that no advice contradicts another.
 func measureStats(ctx context.Context, g sampler.Group, length time.Duration, j judgement, std run.Streams) ([]export.ProcessStat, error) {
 	list, err := run.MeasureGroup(ctx, g, length, std, func(ctx context.Context, src sampler.Source, left time.Duration) (measured, string, error) {
 		m := measure.New(src.Process(), src.Dictionary(), j.rules)

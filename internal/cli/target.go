@@ -14,7 +14,7 @@ import (
 )
 
 // Defaults and limits of the rates in Hz. Above 10 kHz the interval is too short for a tick. Stacks are never read
-// more often than the lock.
+// more often than the state of the GVL ("lock").
 const (
 	defaultStackRate = 100.0
 	defaultLockRate  = 1000.0
@@ -32,7 +32,7 @@ type target struct {
 	lockRate  float64
 	pause     bool
 	overhead  flags.Overhead
-	// figuresOf is the length of time that figures cover. Zero means sampler.QualityWindow.
+	// figuresOf is the time span that a set of figures covers (stat --interval). Zero means sampler.QualityWindow.
 	figuresOf time.Duration
 	exact     exact.Flags
 	source    sourceFlag
@@ -107,7 +107,7 @@ func (t *target) checkRates() error {
 		}
 	}
 	if t.lockRate < t.stackRate {
-		// Each stack tick also reads the lock.
+		// Each tick that reads stacks also reads the state of the GVL.
 		t.lockRate = t.stackRate
 	}
 	return t.checkSource()
@@ -165,7 +165,7 @@ func (t *target) openTelling(ctx context.Context, progress func(path string, don
 }
 
 // openGroup attaches to the named processes and, with --children, to the processes below them. pending is true if the
-// named process was just started and need not run Ruby yet. openGroup reports processes for which exact mode fails.
+// named process was just started and perhaps runs no Ruby yet. openGroup reports processes for which exact mode fails.
 func (t *target) openGroup(ctx context.Context, pending bool, say func(format string, args ...any)) (exact.Group, error) {
 	return t.openGroupTelling(ctx, pending, say, layoutProgress(t.names))
 }
@@ -292,8 +292,8 @@ func (f *sourceFlag) Set(text string) error {
 	return err
 }
 
-// from returns how to observe threads. With exact mode it is polling, because exact mode shows more than thread
-// switches.
+// from returns how to observe threads. With exact mode this is polling, because the probes show more than thread
+// switches would.
 func (t *target) from() live.From {
 	if t.source.from == live.FromAuto && t.exact.On {
 		return live.FromPolling

@@ -68,8 +68,9 @@ func Make(t testing.TB, sections []Section, change func(*elf.Header64)) []byte {
 	return b
 }
 
-// Zeros returns the content of a compressed section (SHF_COMPRESSED, zlib) with n MiB of zeros. It is a thousandth of
-// that size. It compresses one MiB and repeats the result, which works because all data before it is zeros, too.
+// Zeros returns the content of a compressed section (SHF_COMPRESSED, zlib) with n MiB of zeros. The content is a
+// thousandth of that size. Zeros compresses one MiB and repeats the result. This works because the data before each
+// copy is zeros, too.
 func Zeros(t testing.TB, n int) []byte {
 	t.Helper()
 	const mib = 1 << 20

@@ -11,11 +11,11 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// HostileName is what a method, file, thread, gem or program could be called: escape sequences in 7 and 8 bits, a
-// change of direction, separators, line breaks.
+// HostileName is a name that a method, file, thread, gem or program could have to attack a terminal or a page. It has
+// escape sequences in 7 and 8 bits, a change of the writing direction, separators and line breaks.
 const HostileName = "\x1b]0;title\a\x1b[2J\u009b31m\u202egnp.exe\u2066\u200b\u2028\r\n;x\t\x7f</script>\U000e0041"
 
-// HostileServing is a request all of whose texts are hostile.
+// HostileServing is a request in which each text is a HostileName.
 func HostileServing(d *sampler.Dictionary) sampler.Serving {
 	w := sampler.Work{Number: 1, Kind: sampler.WorkRequest, Endpoint: HostileName, SinceNS: 1e9, BeforeNS: 1, QueuedNS: 1 << 62, Values: HostileName}
 	return sampler.Serving{Work: d.InternWork(w), Statement: d.InternText(HostileName), Exception: d.InternText(HostileName + ": " + HostileName),

@@ -12,7 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Shop is a small, fixed order service: a process, its dictionary, one sample with its verdicts, and 30 s of weights.
+// Shop is a small, fixed order service: a process, its dictionary, one sample with its threads' states, and 30 s of
+// weights.
 type Shop struct {
 	Proc    sampler.Process
 	Dict    *sampler.Dictionary

@@ -23,7 +23,7 @@ type Capture struct {
 	got  *Pages
 }
 
-// NewCapture returns a Capture that reads the memory from.
+// NewCapture returns a Capture that reads from another memory. The parameter from is this memory.
 func NewCapture(from attach.Memory) *Capture { return &Capture{from: from, got: new(Pages)} }
 
 // Read fills buf from the copies. It first copies the pages that it has not read before.

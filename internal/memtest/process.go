@@ -28,8 +28,9 @@ type Golden struct {
 	Stacks []GoldenStack
 }
 
-// GoldenStack is one stack with the frames that were decoded from it while the process lived, and that agreed with
-// Ruby's own answer. Used has the values that were read with the stack, from Values up.
+// GoldenStack is one stack, and the frames that were decoded from it while the process lived (Want). These frames
+// agreed with Ruby's own answer. Used has the values on the VM stack that were read with it. Values is the address of
+// the first.
 type GoldenStack struct {
 	Thread           string
 	End, CFP, Values attach.Address
@@ -47,7 +48,8 @@ func Describe(dict *sampler.Dictionary, stack sampler.StackID) (lines []string) 
 	return lines
 }
 
-// Load reads a folder. For each process it has the memory (.pages) and a T (.json), which has a Process embedded.
+// Load reads what Save wrote into a folder. A process has two files: its memory (.pages) and a T (.json). T is a
+// struct that embeds Process.
 func Load[T any, P interface {
 	*T
 	setPages(*Pages)

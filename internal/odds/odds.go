@@ -37,7 +37,8 @@ func AtMost(n int, p float64) int {
 	if p == 1 {
 		return n
 	}
-	// The terms are summed from n hits down. They grow until n*p hits, and the bound is not below n*p.
+	// Sum up the chances of n hits, n-1 hits and so on, until the sum exceeds FalseAlarm. In this order the sum is
+	// exact: the terms grow until n*p hits, and the bound is not below n*p.
 	over := 0.0
 	term := float64(n) * math.Log(p) // the logarithm of the chance of k hits
 	odds := math.Log1p(-p) - math.Log(p)
@@ -61,8 +62,8 @@ func check(n int, p float64) {
 // values. Then use Effective as their number.
 func Within(n float64) float64 { return math.Sqrt(math.Log(2/FalseAlarm) / (2 * n)) }
 
-// Apart returns how far two means of the same quantity can be from each other. One is of n and the other of m
-// independent values from 0 to 1.
+// Apart returns how far two means of the same quantity can be from each other. The first is the mean of n independent
+// values from 0 to 1, and the second the mean of m such values.
 func Apart(n, m float64) float64 { return Within(n * m / (n + m)) }
 
 // Effective returns how many values of equal weight prove as much as values with different weights. sum is the sum of

@@ -45,5 +45,6 @@
 //
 // Metrics are medians. If a metric has a -low and a -high, they are the median's 95 % interval. The program costtable
 // makes the table of docs/cost.md (`make bench-cost`), and the tables of docs/reference/exact.md (`make bench-exact`).
-// Both packages are in a Go module of their own, because only the benchmarks need its modules.
+// The packages rivals and costtable form a Go module of their own, because only the benchmarks need the modules that
+// it requires.
 package rivals

@@ -59,7 +59,8 @@ func TooSeldom(t testing.TB, format string, args ...any) {
 func TooSeldomNow(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if holdSeldom(t, fmt.Sprintf(format, args...)) {
-		// FailNow would hide whether the test failed in another way too.
+		// FailNow would mark the test as failed. Then OftenEnough could not see whether the test also failed in
+		// another way.
 		Skip(t, "failed: "+format, args...)
 	}
 	t.Fatalf(format, args...)

@@ -13,7 +13,8 @@ import (
 	"sync"
 )
 
-// debian lists the Rubies of Debian that scripts/rubies provides: name of the root, release.
+// debian lists Debian's Rubies that scripts/rubies provides, each in a folder for chroot (a root). name is the name of
+// the root.
 var debian = []struct{ name, release string }{
 	{"debian-2.7", "2.7"},
 	{"debian-3.1", "3.1"},
@@ -21,8 +22,8 @@ var debian = []struct{ name, release string }{
 	{"debian-3.4", "3.4"},
 }
 
-// foreign lists the Rubies of other machines that scripts/rubies provides: name of the root, release, GOARCH, and the
-// emulator that the script puts into the root.
+// foreign lists Debian's Rubies for other CPU architectures that scripts/rubies provides. arch is the architecture as
+// in GOARCH. emulator is the path of the emulator that the script puts into the root.
 var foreign = []struct{ name, release, arch, emulator string }{
 	{"debian-2.7-arm64", "2.7", "arm64", "/usr/bin/qemu-aarch64-static"},
 	{"debian-3.1-arm64", "3.1", "arm64", "/usr/bin/qemu-aarch64-static"},
@@ -30,11 +31,11 @@ var foreign = []struct{ name, release, arch, emulator string }{
 	{"debian-3.4-arm64", "3.4", "arm64", "/usr/bin/qemu-aarch64-static"},
 }
 
-// musl lists the Rubies that scripts/rubies builds with musl: name of the root, release.
+// musl lists the Rubies that scripts/rubies builds with musl. name is the name of the root.
 var musl = []struct{ name, release string }{{"debian-3.3-musl", "3.3"}}
 
-// Kinds returns all Rubies that scripts/rubies can provide, also missing ones. Each has only its name, and its release
-// as the version.
+// Kinds returns all Rubies that scripts/rubies can provide, even those that this machine lacks. Only the fields Name
+// and Version are set, and Version is the release.
 func Kinds() []Ruby {
 	var all []Ruby
 	for _, d := range debian {
@@ -65,7 +66,8 @@ var discover = sync.OnceValue(func() discovery {
 	return d
 })
 
-// discoverForeign finds the Rubies of other machines. On such a machine they need no emulator.
+// discoverForeign finds the Rubies for other CPU architectures. A Ruby needs no emulator if ddtop runs on its
+// architecture.
 var discoverForeign = sync.OnceValue(func() discovery {
 	var d discovery
 	roots, err := debianRoots("foreign")
@@ -79,7 +81,7 @@ var discoverForeign = sync.OnceValue(func() discovery {
 	return d
 })
 
-// discoverMusl finds the Rubies that are linked with musl. It builds none.
+// discoverMusl finds the Rubies that are linked with musl. If one is missing, it does not build it.
 var discoverMusl = sync.OnceValue(func() discovery {
 	var d discovery
 	script, err := scriptPath()
@@ -94,7 +96,7 @@ var discoverMusl = sync.OnceValue(func() discovery {
 	return d
 })
 
-// add adds a wanted Ruby that has a root, or notes why its root is missing.
+// add adds a wanted Ruby if scripts/rubies has a root for it. Otherwise it notes why the root is missing.
 func (d *discovery) add(roots map[string]Ruby, err error, name, release string) {
 	r, ok := roots[name]
 	switch {
@@ -110,7 +112,7 @@ func (d *discovery) add(roots map[string]Ruby, err error, name, release string) 
 var rubiesLine = regexp.MustCompile(`^(debian-([0-9.]+)(?:-[a-z0-9]+)?) ([0-9.]+) (/.+)$`)
 
 // debianRoots returns the roots that scripts/rubies has. which selects "native" or "foreign" roots. If one is missing,
-// the script gets it first. The error says why some are still missing. Then the other roots are returned.
+// the script installs it first. If this fails, debianRoots returns the roots that exist, and an error.
 func debianRoots(which string) (map[string]Ruby, error) {
 	if runtime.GOOS != "linux" {
 		return nil, errors.New("the Rubies of Debian run on Linux only")
@@ -166,8 +168,8 @@ func scriptPath() (string, error) {
 	}
 }
 
-// hostRubies returns the CRubies of this machine: on PATH, of rbenv, under /opt/rubies, and those DDTOP_TEST_RUBIES
-// names. The same executable counts once.
+// hostRubies returns the CRubies of this machine: on PATH, of rbenv, under /opt/rubies, and the ones that
+// DDTOP_TEST_RUBIES names. An executable that is found twice counts once.
 func hostRubies() []Ruby {
 	candidates := filepath.SplitList(env("DDTOP_TEST_RUBIES"))
 	if onPath, err := exec.LookPath("ruby"); err == nil {
@@ -201,8 +203,8 @@ func hostRubies() []Ruby {
 	return rubies
 }
 
-// probe asks the Ruby of an executable or of an install prefix for its version. Shims answer with the real
-// executable. Other engines (JRuby, TruffleRuby) are left out.
+// probe asks a Ruby for its version. path is an executable or an install prefix. For a shim of rbenv, the result names
+// the real executable. ok is false for other engines (JRuby, TruffleRuby).
 func probe(path string) (Ruby, bool) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		path = filepath.Join(path, "bin", "ruby")

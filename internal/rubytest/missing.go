@@ -6,15 +6,15 @@ import (
 	"testing"
 )
 
-// missingProgram has a page of memory that it can take away. StartMissing starts it.
+// missingProgram is a Ruby program that can make a page of its own memory unreadable for a while (StartMissing).
 //
 //go:embed programs/missing.rb
 var missingProgram string
 
-// StartMissing starts a program with a thread named "asleep". It can take a page of this thread's stack away. A reader
-// of the page then waits until it is given back, as with swap on a disk that hangs. It obeys the lines "take", "give",
-// "count" (how often the thread named "busy" has come round) and "exit", with code 7. The test is skipped if the kernel
-// has no userfaultfd(2) for this user.
+// StartMissing starts a program with a thread named "asleep". The program can take away a page of this thread's stack.
+// A reader of the page then waits until the program gives it back, as with swap on a disk that hangs. The program
+// obeys the lines "take", "give", "count" and "exit". "count" prints how many loops the thread named "busy" has done.
+// After "exit" the exit code is 7. The test is skipped if the kernel has no userfaultfd(2) for this user.
 func (r Ruby) StartMissing(t testing.TB, o Options) *Process {
 	t.Helper()
 	o.Name = "missing.rb"

@@ -93,7 +93,7 @@ func (r Ruby) Start(t testing.TB, script string, o Options) *Process {
 	}
 	hostDir, err := os.MkdirTemp(filepath.Join(r.Root, os.TempDir()), "ddtop-test-")
 	if err != nil && r.Root != "" {
-		// TMPDIR names a folder that the root does not have.
+		// The Ruby's root may lack the folder that TMPDIR names, so the new folder is in the root's /tmp.
 		hostDir, err = os.MkdirTemp(filepath.Join(r.Root, "tmp"), "ddtop-test-")
 	}
 	if err != nil {

@@ -12,7 +12,7 @@ func env(name string) string { return os.Getenv(name) }
 
 func onCI() bool { return env("CI") == "true" }
 
-// reasons keeps why tests were skipped, by test name, because testing.T cannot be asked.
+// reasons keeps why tests were skipped, by test name, because testing.T has no method that returns it.
 type reasons struct {
 	mu     sync.Mutex
 	byTest map[string]string
@@ -64,8 +64,8 @@ func record(what, version, test, reason string) {
 }
 
 // appendLine appends a line to the file that an environment variable names, if it is set. It makes one write with
-// O_APPEND, so that the test binaries of several packages can share the file. It reports errors on stderr, because a
-// count of the lines would be wrong.
+// O_APPEND, so that the test binaries of several packages can share the file. It reports errors on stderr, because the
+// lines are counted later and a missing one would make the count wrong.
 func appendLine(variable, line string) {
 	path := env(variable)
 	if path == "" {
@@ -83,8 +83,8 @@ func appendLine(variable, line string) {
 	}
 }
 
-// Report adds a line to the report of `make verify` (the file that DDTOP_TEST_REPORT names) and to the test's log: what
-// was measured, with its unit and its bound.
+// Report adds a line to the report of `make verify` and to the test's log. The line says what was measured, with its
+// unit and its bound. DDTOP_TEST_REPORT names the report's file.
 func Report(t testing.TB, format string, args ...any) {
 	t.Helper()
 	line := fmt.Sprintf(format, args...)

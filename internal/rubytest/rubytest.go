@@ -114,14 +114,15 @@ func Each(t *testing.T, test func(t *testing.T, r Ruby)) {
 }
 
 // EachVersion is Each for tests to which only the version of Ruby matters, and neither the build nor the installation.
-// Of two Rubies of one version the second is a skipped subtest. The host's Ruby mostly has the version of one of
-// Debian's.
+// If two Rubies have the same version, the second is a skipped subtest. This is often the host's Ruby, because one of
+// Debian's Rubies usually has the same version.
 func EachVersion(t *testing.T, test func(t *testing.T, r Ruby)) {
 	t.Helper()
 	Each(t, onePerVersion(test))
 }
 
-// onePerVersion returns a test that skips a Ruby if an earlier Ruby that is tested too (wanted) has the same version.
+// onePerVersion returns a test that skips a Ruby if an earlier one of the wanted Rubies has the same version (see
+// wanted).
 func onePerVersion(test func(t *testing.T, r Ruby)) func(t *testing.T, r Ruby) {
 	return func(t *testing.T, r Ruby) {
 		for _, other := range wanted(t, discover()).rubies {
@@ -176,8 +177,8 @@ func onePerRelease(t testing.TB, rubies []Ruby) []Ruby {
 	return first
 }
 
-// short returns what the test is to use of the found Rubies. With -short this is only the newest, and short records
-// the others as left out. Otherwise it returns all.
+// short returns the Rubies on which a test runs, out of the found ones. With -short this is only the newest, and short
+// records the others as left out. Otherwise it returns all.
 func short(t testing.TB, found discovery) discovery {
 	if !testing.Short() || len(found.rubies) == 0 {
 		return found

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// RunDelay returns the time that a process's threads have spent in the kernel's run queue since they began, added up.
-// Other programs on the machine took this time. Threads that have ended do not count.
+// RunDelay returns how long a process's threads have waited for a CPU since they began, added up: the time in the
+// kernel's run queue, while others had the CPUs. Threads that have ended do not count.
 func RunDelay(t testing.TB, pid int) time.Duration {
 	t.Helper()
 	_, delay := schedstat(t, pid)

@@ -39,8 +39,8 @@ func DatedName(title string, pid int, at time.Time) string {
 	return fmt.Sprintf("%s-%d-%s", title, pid, at.UTC().Format(DateFormat))
 }
 
-// Names calls the function each for every regular file of a folder if the function wanted returns true for its name.
-// It reads at most limit names, and names that are not wanted count, too.
+// Names calls the function each for the regular files of a folder for whose names the function wanted returns true. It
+// reads at most limit names. Names that are not wanted count, too.
 func Names(folder *os.Root, limit int, wanted func(name string) bool, each func(name string, info fs.FileInfo)) error {
 	dir, err := folder.Open(".")
 	if err != nil {
@@ -55,7 +55,7 @@ func Names(folder *os.Root, limit int, wanted func(name string) bool, each func(
 		if !wanted(name) {
 			continue
 		}
-		// otherwise the file is gone, or is not a regular file
+		// If this condition is false, the file is gone or is not a regular file.
 		if info, err := folder.Lstat(name); err == nil && info.Mode().IsRegular() {
 			each(name, info)
 		}

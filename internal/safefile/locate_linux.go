@@ -59,9 +59,9 @@ func MakeFolder(path string) (*os.Root, error) {
 	return dir, nil
 }
 
-// makeBelow opens a folder below a root, and makes missing folders on the way. visit is called as in walk. If found is
-// not nil, it is called before anything is made. It gets the folder itself if that exists, or else the innermost
-// folder on the way that exists.
+// makeBelow opens a folder below a root, and makes missing folders on the way. It passes visit to walk. If found is
+// not nil, makeBelow calls it before it makes a folder. found gets the innermost folder on the way that already
+// exists, and its error ends makeBelow.
 func makeBelow(root int, folder string, visit, found func(*unix.Stat_t) error) (*os.Root, error) {
 	var missing []string
 	at, err := walk(root, folder, visit)

@@ -104,7 +104,7 @@ func Locate(path string) (*Destination, error) {
 	return &Destination{dir: dir, name: filepath.Base(full), Path: path, Info: info}, nil
 }
 
-// ReadTrusted reads a file of at most limit bytes that decides what ddtop does.
+// ReadTrusted reads a file of at most limit bytes whose content decides what ddtop does, such as its configuration.
 func ReadTrusted(path string, limit int64) ([]byte, error) {
 	f, err := Open(path, limit)
 	if err != nil {

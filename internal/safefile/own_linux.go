@@ -28,7 +28,7 @@ func OwnFolder(path string) (*os.Root, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		var made *os.Root
 		if made, err = makeBelow(root, full, trustedInode, nil); err == nil {
-			// Another user may have created one of the folders in the meantime. So all are checked again.
+			// Another user may have created one of the folders in the meantime. So all folders are checked again.
 			if err = made.Close(); err == nil {
 				at, err = walkToFolder(root, full)
 			}
@@ -51,8 +51,8 @@ func OwnFolder(path string) (*os.Root, error) {
 
 // walkToFolder goes to an existing folder. Its error is fs.ErrNotExist if it does not exist.
 func walkToFolder(root int, full string) (location, error) {
-	// visit reports what is wrong with a folder only at the next step, and so never for the last folder. The function
-	// own checks the last folder, and demands more of it.
+	// visit reports what is wrong with a folder only when the walk goes on to the next name. So it never reports the
+	// last folder. The function own checks the last folder, by stricter rules.
 	var before error
 	at, err := walk(root, full, func(st *unix.Stat_t) error {
 		if before != nil {
@@ -118,7 +118,8 @@ func isShared(name string) bool {
 	return false
 }
 
-// closeEmpty closes a folder to other users if it is empty, and reports whether it did. Otherwise the mode stays.
+// closeEmpty closes a folder to other users if it is empty, and reports whether it did. mode is the folder's present
+// mode, which stays otherwise.
 func closeEmpty(name string, mode uint32) (closed bool, err error) {
 	if list, err := os.ReadDir(name); err != nil || len(list) > 0 {
 		return false, err
@@ -126,7 +127,7 @@ func closeEmpty(name string, mode uint32) (closed bool, err error) {
 	if err := unix.Chmod(name, 0o700); err != nil {
 		return false, nil // the caller says why the folder is refused
 	}
-	// Another user may have put something there before it was closed.
+	// Check again, because another user may have put something there before the folder was closed.
 	list, err := os.ReadDir(name)
 	if err != nil || len(list) > 0 {
 		return false, errors.Join(err, unix.Chmod(name, mode))

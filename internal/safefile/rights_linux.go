@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Rights are the rights of the process that named a file.
+// Rights are the rights of the process that named a file. ddtop opens the file with them, so that the process cannot
+// make ddtop read files that the process itself cannot read.
 type Rights struct {
 	// UID and GID are the process's ids for files (fsuid, fsgid), and Groups its other groups. All are ids in ddtop's
 	// user namespace.

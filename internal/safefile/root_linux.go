@@ -61,7 +61,8 @@ func (r *Root) Open(path string, limit int64) (*File, error) {
 		own.dir = root
 		err = r.rights.do(func() error { f, err = own.open(path, name, limit, nil); return err })
 		if errors.Is(err, errRights) {
-			// ddtop may not take the rights, so the kernel cannot check them. Check every mode on the way instead.
+			// ddtop may not switch to these rights, so the kernel cannot check them. So ddtop itself checks the mode
+			// of every folder and file on the way.
 			own.old = true
 			f, err = own.open(path, name, limit, r.rights)
 		}

@@ -99,7 +99,7 @@ func (f *File) Info() os.FileInfo { return f.info }
 // Close closes the file.
 func (f *File) Close() error { return f.file.Close() }
 
-// maxPiece limits one read, in bytes. A read that hangs keeps this much memory.
+// maxPiece limits one read, in bytes. A read that hangs keeps a buffer of this size until it returns.
 const maxPiece = 1 << 20
 
 // ReadAt implements io.ReaderAt. It returns errHung if a read takes longer than the gate allows.

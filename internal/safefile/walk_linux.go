@@ -83,8 +83,8 @@ func walk(root int, path string, visit func(st *unix.Stat_t) error) (at location
 		todo = todo[1:]
 		dir := dirs[len(dirs)-1]
 		if name == "." || name == ".." {
-			// The kernel must allow this lookup, but its result is not used: the walk goes back by its own list of
-			// folders.
+			// This lookup only checks that the kernel allows it. Its result is not used, because the walk goes back by
+			// its own list of folders.
 			probe, err := unix.Openat(dir, name, unix.O_PATH|unix.O_CLOEXEC, 0)
 			if err != nil {
 				return at, err

@@ -28,8 +28,8 @@ type Destination struct {
 	Info fs.FileInfo
 }
 
-// At returns a file's place in an open folder. Close closes that folder. An existing file is replaced: a link is not
-// followed, and a pipe is not written into. path is the folder's path and the name.
+// At returns the place of a file in an open folder, which Close closes. If a file exists there, writing replaces it: a
+// link is not followed, and a pipe is not written into. path is the folder's path and the name.
 func At(folder *os.Root, path string) *Destination {
 	return &Destination{dir: folder, name: filepath.Base(path), Path: path}
 }

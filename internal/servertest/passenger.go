@@ -29,8 +29,9 @@ func passenger(t testing.TB, dir, app, port string) *exec.Cmd {
 		"--max-pool-size", number, "--min-instances", number, "--disable-security-update-check", "--log-file", filepath.Join(dir, "passenger.log"), "--pid-file", filepath.Join(dir, "passenger.pid"))
 }
 
-// awaitPassenger waits for the processes that run the program in a folder. They are in a session of their own. At the
-// end of the test, it stops Passenger and waits until they have ended.
+// awaitPassenger waits for the processes that run the program in a folder. They are in a session of their own, so
+// killing Passenger's process group does not end them. At the end of the test, awaitPassenger stops Passenger and
+// waits until these processes have ended.
 func awaitPassenger(t testing.TB, pid int, dir string) (pids []int) {
 	t.Helper()
 	t.Cleanup(func() {

@@ -30,7 +30,8 @@ type Logged struct {
 	FromNS, ToNS int64
 	// TID is the ID of the native thread.
 	TID int32
-	// What is an endpoint, a class or a statement. ID is a path with its query, or a class with arguments.
+	// The field What is the endpoint of a request, the class of a job, or a statement. ID is the request's path with
+	// its query, or the job's class with arguments.
 	What, ID string
 }
 
@@ -188,11 +189,11 @@ func StartPuma(t testing.TB, args ...string) *Puma {
 	return p
 }
 
-// Sidekiq is a Sidekiq that runs, with a Redis of its own.
+// Sidekiq is a running Sidekiq with a Redis of its own.
 type Sidekiq struct {
 	PID int
 	Log string
-	// Push gives it n jobs of each class, numbered from first on.
+	// Push queues n jobs of each class. They are numbered, and the first job has the number first.
 	Push func(first, n int)
 }
 

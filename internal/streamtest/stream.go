@@ -1,4 +1,5 @@
-// Package streamtest makes random streams of samples, for tests in which two accounts of the same time must agree.
+// Package streamtest makes random streams of samples, for tests that compute the same figures in two ways and compare
+// them.
 package streamtest
 
 import (

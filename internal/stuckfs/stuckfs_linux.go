@@ -92,7 +92,8 @@ func MountAt(t testing.TB, dir string) *FS {
 		t.Skipf("no file system that hangs can be mounted here: %v", err)
 	}
 	go f.serve()
-	// Otherwise Stick could hold up this first request, and Waiting would count it as a read or a write.
+	// Wait for the first request, with which the kernel begins. Otherwise Stick could hold it up, and Waiting would
+	// count it as a read or a write.
 	select {
 	case <-f.ready:
 	case <-f.done:
@@ -136,8 +137,8 @@ func (f *FS) Slow(each time.Duration) {
 	f.slow = each
 }
 
-// Waiting returns how many requests hang, 0 or 1. Only one is taken from the kernel. The others wait in the kernel,
-// where a killed process can give them up.
+// Waiting returns how many requests hang, 0 or 1. FS reads only one hanging request from the kernel. Further requests
+// stay in the kernel, where a killed process can give them up.
 func (f *FS) Waiting() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -100,7 +100,7 @@ func LongDuration(d time.Duration) string {
 // share below 1 is never "100 %". NaN, a share of nothing, is "– %".
 func Percent(share float64) string { return WholePercent(share) + " %" }
 
-// WholePercent is like Percent, but without the sign.
+// WholePercent is like Percent, but without " %": "98".
 func WholePercent(share float64) string {
 	switch {
 	case math.IsNaN(share):
@@ -115,7 +115,8 @@ func WholePercent(share float64) string {
 	return strconv.Itoa(int(math.Round(share * 100)))
 }
 
-// RoundPercent writes a share as rounded whole percents within a sentence. "0 %" may be almost nothing.
+// RoundPercent writes a share as rounded whole percents within a sentence. Unlike Percent, it writes "0 %" for a tiny
+// share.
 func RoundPercent(share float64) string { return strconv.Itoa(int(math.Round(share*100))) + " %" }
 
 // FinePercent writes a small share with a decimal: "0.4 %". A positive share that rounds to nothing is "<0.1 %".

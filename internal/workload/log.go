@@ -44,8 +44,8 @@ type Event struct {
 	GCCount int64 `json:"gc_count"`
 
 	// The following belong to EventDrained. Complete means that all threads left in time. The rest are sums over all
-	// threads. ReportCPUNS is the CPU time that reports took. LockNS is the time spent before the Mutex. KeptNS is the
-	// time inside the C function that keeps the GVL, and KeptCPUNS is the part of it on a CPU.
+	// threads. ReportCPUNS is the CPU time that reports took. LockNS is the time spent waiting for the Mutex. KeptNS
+	// is the time inside the C function that keeps the GVL, and KeptCPUNS is the part of it on a CPU.
 	Complete    bool  `json:"complete"`
 	Requests    int64 `json:"requests"`
 	Reports     int64 `json:"reports"`
@@ -112,7 +112,7 @@ func (l *Log) WaitFor(ctx context.Context, match func(Event) bool) (Event, error
 	}
 }
 
-// begun returns a match for the begin of a phase.
+// begun returns a function for WaitFor that matches the begin of a phase.
 func begun(phase string) func(Event) bool {
 	return func(e Event) bool { return e.Event == EventBegin && e.Phase == phase }
 }

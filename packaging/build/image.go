@@ -42,7 +42,8 @@ type platform struct {
 	OS           string `json:"os"`
 }
 
-// index is a list of manifests. It is used for index.json of a layout, and for an image of several platforms.
+// index is a list of manifests. It is used for index.json of a layout, and for an image that is made for several
+// platforms.
 type index struct {
 	SchemaVersion int          `json:"schemaVersion"`
 	MediaType     string       `json:"mediaType"`
@@ -75,8 +76,8 @@ type config struct {
 }
 
 // archived is the image of one platform in the form that `docker load` reads. Without the containerd image store,
-// Docker does not read OCI layouts. It reads a list of archived from manifest.json (image/tarexport/load.go, Moby
-// 20.10 to 28).
+// Docker does not read OCI layouts. It reads manifest.json instead, which is a list of archived structs
+// (image/tarexport/load.go, Moby 20.10 to 28).
 type archived struct {
 	Config   string
 	RepoTags []string
@@ -268,7 +269,7 @@ func certificates() []byte {
 
 func digest(b []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(b)) }
 
-// object adds a blob that contains the parameter of as JSON.
+// object encodes the parameter of as JSON and adds the result as a blob.
 func (l *layout) object(mediaType string, of any) (descriptor, error) {
 	text, err := json.Marshal(of)
 	if err != nil {

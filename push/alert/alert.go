@@ -29,7 +29,8 @@ type Finding struct {
 	Since                       time.Time
 	// Explains is the share of the process's busy time that the finding accounts for.
 	Explains float64
-	// Trace and Span are the trace of the finding's first thread. They are zero if it is not known.
+	// Trace and Span are the IDs of the trace and the span in which the finding's first thread works. They are zero if
+	// not known.
 	Trace [16]byte
 	Span  uint64
 }
@@ -80,8 +81,8 @@ type Message struct {
 	Since  time.Time  `json:"since"`
 	Until  *time.Time `json:"until,omitempty"`
 	Unread bool       `json:"unread,omitempty"`
-	// Recording and Page are where the capture is, or will be half a minute after the start. They are empty if there
-	// is none.
+	// Recording and Page say where the files about the alert are: a recording and an HTML page. The files are written
+	// half a minute after the start. The texts are empty if there are no files.
 	Recording string `json:"recording,omitempty"`
 	Page      string `json:"page,omitempty"`
 	TraceID   string `json:"trace_id,omitempty"`

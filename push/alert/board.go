@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// gatherFor is how long the message about a start waits for other processes of the service, so that one message
-	// counts them all.
+	// gatherFor is how long the message about a finding's start is held back. If the finding starts in other processes
+	// of the service in this time, one message counts them all.
 	gatherFor = 5 * time.Second
-	// overFor is how long a finding must have ended in all processes before the message about its end is sent.
+	// overFor is how long no process must have had a finding before the message about its end is sent.
 	overFor = time.Minute
 	// mostAnHour limits the messages per hour about one process. It also limits the messages about one finding of a
 	// service, because a service that crashes again and again has new processes. An alert counts for perAlert
@@ -131,8 +131,8 @@ func NewBoard() *Board {
 		quotas: make(map[alertKey]*quota), ofProcess: make(map[processKey]*quota)}
 }
 
-// Join adds a process. capture begins a capture of it, and returns where it will be. It must not wait. It is nil if no
-// captures are wanted.
+// Join adds a process. The function capture begins a capture of the process, and returns where the capture will be.
+// The function must not wait. It is nil if no captures are wanted.
 func (b *Board) Join(p Process, capture func(*Finding) Capture) *Followed {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -367,7 +367,7 @@ func (b *Board) tell(what Kind, k alertKey, a *active, now time.Time) {
 }
 
 // Finish sends the messages that are still due when ddtop ends: beginnings that were not reported yet, and ends of
-// findings. Findings that are active may continue.
+// findings. It sends no end for an active finding, because the finding may continue without ddtop.
 func (b *Board) Finish(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -410,7 +410,8 @@ func (b *Board) forget(now time.Time) {
 	}
 }
 
-// Counts returns the figures of all rules that were raised, in order. leftOut is how many messages were left out.
+// Counts returns the figures of all rules that were raised, sorted by service and rule. leftOut is how many messages
+// were left out because of the limits per hour.
 func (b *Board) Counts() (list []Count, leftOut int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -48,7 +48,7 @@ var sites = map[string]bool{
 	"ap2.datadoghq.com": true, "ddog-gov.com": true,
 }
 
-// containerHeader is the header by which the agent finds the tags of a container.
+// containerHeader is the HTTP header with the container's ID. The agent uses it to add the container's tags.
 const containerHeader = "Datadog-Container-ID"
 
 // intakeHost is the part of the host's name before the site's name.

@@ -76,8 +76,8 @@ func gemOf(mapping string) (name, version string, ok bool) {
 	return words[1], words[2], true
 }
 
-// upTo returns the beginning of file that ends with folder, without the slash at its end. It is empty if folder is not
-// in it.
+// upTo returns the part of file up to and including the last occurrence of folder. folder ends with a slash, which is
+// left out. The result is empty if folder is not in file.
 func upTo(file, folder string) string {
 	if i := strings.LastIndex(file, folder); i >= 0 {
 		return file[:i+len(folder)-1]

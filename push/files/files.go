@@ -43,7 +43,8 @@ var unfinished = regexp.MustCompile(`^\.` + safefile.DatePattern + `\.pb\.gz-[0-
 // Folder is a push.Destination that writes files into a folder.
 type Folder struct {
 	path string
-	// ours and unfinished match the names of its finished and unfinished files. name names the file of a payload.
+	// ours and unfinished match the names of its finished and unfinished files. name returns the name of the file for
+	// a payload.
 	ours, unfinished *regexp.Regexp
 	name             func(*push.Payload) (string, error)
 
@@ -139,7 +140,7 @@ func (d *Folder) Send(_ context.Context, p *push.Payload) error {
 	return nil
 }
 
-// list reads the names of the files, and removes files that a killed ddtop left unfinished.
+// list reads the folder's files into d, and removes files that a killed ddtop left unfinished.
 func (d *Folder) list(folder *os.Root, now time.Time) error {
 	d.bytes, d.listedAt = 0, now
 	err := safefile.Names(folder, maxListed, d.unfinished.MatchString, func(name string, info fs.FileInfo) {

@@ -90,7 +90,7 @@ func New(u *url.URL, environment Access, version string) (*Server, error) {
 // String is the URL without user and password.
 func (d *Server) String() string { return d.name }
 
-// Encode makes a PushRequest of a period.
+// Encode makes a PushRequest with the profile of a period.
 func (d *Server) Encode(p *push.Period) (push.Payload, error) {
 	var series []byte
 	for _, t := range labelsOf(p) {

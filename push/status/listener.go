@@ -78,9 +78,9 @@ func (t *table) enter(one *conn) (wait time.Duration, ok bool) {
 	return 0, true
 }
 
-// victim returns the index of the connection to close next, and how long it must still stay open. This is the oldest
-// connection that has not sent its request. It is the oldest one that is being answered if that may be closed sooner.
-// The caller must hold mu.
+// victim returns the index of the connection to close next, and how long it must still stay open. There are two
+// candidates: the oldest connection that has not sent its request, and the oldest one that has. victim takes the first
+// if its time is up, otherwise the one whose time is up sooner. The caller must hold mu.
 func (t *table) victim() (at int, wait time.Duration) {
 	wait = answerGrace
 	for _, kind := range []struct {

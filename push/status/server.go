@@ -19,10 +19,11 @@ import (
 const (
 	// maxConnections limits the open connections. Each needs a descriptor and about 10 kB of memory.
 	maxConnections = 64
-	// grace is how long a connection may stay open while others wait for a place. A client on the same machine sends
-	// its request within this time. If the connection waited in the kernel's queue, its request has arrived already. A
-	// full queue of 4,096 connections is served in about three seconds. answerGrace is the same limit for a connection
-	// that is being answered. With this value, 64 clients that read slowly still leave room for 200 others per second.
+	// grace is how long a connection may stay open without a request, while others wait because of maxConnections. A
+	// client on the same machine sends its request within this time. If the connection waited in the kernel's queue,
+	// its request has arrived already. A full queue of 4,096 connections is served in about three seconds. answerGrace
+	// is the same limit for a connection that is being answered. With this value, 64 clients that read slowly still
+	// leave room for 200 others per second.
 	grace       = 50 * time.Millisecond
 	answerGrace = 300 * time.Millisecond
 	// maxAtOnce limits the requests that are answered at the same time. Further clients get an answer that asks them

@@ -36,7 +36,7 @@ type Figures struct {
 	Exact *Exact
 }
 
-// Exact is the number of processes that are followed exactly. It also has the processes in which exact mode is
+// Exact has the number of processes that are followed in exact mode, and the list of processes in which exact mode is
 // resting.
 type Exact struct {
 	Processes int
@@ -56,7 +56,8 @@ type Service struct {
 	// Processes is the number of processes that are followed now.
 	Processes int
 	// ObservedNS is the measured time. HeldNS is the time in which a thread held the GVL, summed over ractors.
-	// WaitingNS is the time for which all threads waited for the GVL. GCNS is the time of garbage collection.
+	// WaitingNS is the time in which threads waited for the GVL, summed over threads. GCNS is the time of garbage
+	// collection.
 	ObservedNS, HeldNS, WaitingNS, GCNS int64
 	// Waits counts ended waits by the upper bound of their length, in Buckets. Its last element counts longer waits.
 	// WaitsNS is the sum of the upper bounds.

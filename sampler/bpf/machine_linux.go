@@ -87,7 +87,8 @@ func ClockMoved() bool {
 	return false
 }
 
-// Before reports whether the kernel is older than a release. The error is ErrKernel if its number can't be read.
+// Before reports whether the kernel is older than a release. The error is ErrKernel if the kernel's own release number
+// is not understood.
 func (m *Machine) Before(major, minor int) (bool, error) {
 	var a, b int
 	if _, err := fmt.Sscanf(m.Release, "%d.%d", &a, &b); err != nil {
@@ -135,8 +136,8 @@ func (m *Machine) Check(major, minor int) error {
 	return nil
 }
 
-// CheckRegisters is Check for programs that read the registers of a thread (bpf_task_pt_regs, Linux 5.15). Their places
-// are known for x86_64.
+// CheckRegisters is Check for programs that read the registers of a thread (bpf_task_pt_regs, Linux 5.15). ddtop knows
+// the offsets of the registers only for x86_64.
 func (m *Machine) CheckRegisters() error {
 	if m.Arch != "amd64" {
 		return fmt.Errorf("%w: they are for x86_64 as yet, and not for %s", ErrKernel, m.Arch)
@@ -144,7 +145,8 @@ func (m *Machine) CheckRegisters() error {
 	return m.Check(5, 15)
 }
 
-// Explain adds to an error of the kernel what was tried, and ErrRights or ErrKernel if that is the reason.
+// Explain adds to an error of the kernel what ddtop was doing. It also adds ErrRights or ErrKernel if a missing right
+// or an unsuitable kernel is the reason.
 func Explain(doing string, err error) error {
 	switch {
 	case err == nil:

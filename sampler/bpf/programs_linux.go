@@ -137,8 +137,8 @@ func (p *Programs) Close() error {
 	return errors.Join(errs...)
 }
 
-// CountersOf reads the value of a process in a map that Targets made. It returns a function that returns the word at a
-// place in this value, in bytes.
+// CountersOf reads the value of a process in a map that Targets made. It returns a function that returns the word at
+// an offset in this value. place is the offset in bytes.
 func CountersOf(targets *ebpf.Map, pid int) (func(place int) uint64, error) {
 	b := make([]byte, targets.ValueSize())
 	if err := targets.Lookup(uint32(pid), &b); err != nil {

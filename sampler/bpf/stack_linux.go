@@ -55,8 +55,9 @@ type StackPlaces struct {
 	Also asm.Instructions
 }
 
-// CopyStack copies the Ruby stack of the current thread, whose execution context is at the address in R3. If it
-// cannot, it jumps to the label named by the parameter or. It may overwrite R6 and R8.
+// CopyStack emits the instructions that copy the Ruby stack of the current thread. R3 must have the address of the
+// thread's execution context. If the stack cannot be copied, the instructions jump to the label named by the parameter
+// or. They may overwrite R6 and R8.
 func CopyStack(at StackPlaces, or string) asm.Instructions {
 	var ins asm.Instructions
 	ins = append(ins, ReadTo(at.Context, ContextSize)...)

@@ -46,8 +46,8 @@ type Collector struct {
 	lives map[uint64]*life
 	// doneNS is the time up to which changes were handed out or dropped.
 	doneNS int64
-	// fresh is true if the next sample's Changes must begin with the state of each thread. lost is the value of
-	// sampler.Reads.Lost in the last sample.
+	// fresh is true if the next sample's Changes must begin with the state of each thread, because earlier changes are
+	// missing. lost is the value of sampler.Reads.Lost in the last sample.
 	fresh bool
 	lost  uint64
 	// list has the threads of the last sample. unnamed is the number of lives without a ThreadID.
@@ -124,7 +124,7 @@ func (c *Collector) Fill(s *sampler.Sample, list *List) {
 	c.forget()
 }
 
-// begin empties the list out. If fresh is true, it then adds the state of each thread.
+// begin empties c.out. If fresh is true, it then adds the state of each thread to c.out.
 func (c *Collector) begin() {
 	c.out, c.outLives = c.out[:0], c.outLives[:0]
 	if !c.fresh {
@@ -199,7 +199,7 @@ func (c *Collector) apply(l *life, x *Change) {
 	}
 }
 
-// name sets the ThreadIDs in out, from the lists of the previous sample and of this one.
+// name sets the ThreadIDs of the changes in c.out, from the lists of the previous sample and of this one.
 func (c *Collector) name(list *List, nowNS int64) {
 	clear(c.started)
 	for _, l := range c.outLives {

@@ -11,8 +11,8 @@ import (
 // (Checks.Untracked).
 const maxThreads = 20000
 
-// Machine turns records into changes. It follows one scheduler whose threads each have a native thread (no M:N
-// threads). Only one goroutine may use it.
+// Machine turns the records of the probes into changes of the GVL. It follows one scheduler whose threads each have a
+// native thread (no M:N threads). Only one goroutine may use it.
 type Machine struct {
 	changed func(*Change)
 	threads map[int32]*thread
@@ -55,9 +55,9 @@ type thread struct {
 	// state is GVLGone until the first state is known. since is when the state began.
 	state sampler.GVLState
 	since int64
-	// delay is DelayNS of the thread's last record, and began is this value at the begin of the state. proven is true
-	// if the thread itself made a record. own is true if such a record had the rb_thread_t, which can be missing up to
-	// Ruby 3.2 (firstOf).
+	// delay is DelayNS of the thread's last record, and began is this value when the state began. Their difference is
+	// the time without a CPU in this state. proven is true if the thread itself made a record. own is true if such a
+	// record had the rb_thread_t, which can be missing up to Ruby 3.2 (firstOf).
 	delay, began int64
 	proven, own  bool
 	doubtful     bool
@@ -75,8 +75,8 @@ func NewMachine(changed func(*Change)) *Machine {
 type Change struct {
 	// AtNS is the time of the change, CLOCK_MONOTONIC in ns.
 	AtNS int64
-	// Life is a unique number of the thread. The kernel and Ruby reuse native ids and addresses. Address is the
-	// address of the rb_thread_t.
+	// Life is a unique number of the thread. It is needed because the kernel and Ruby reuse native ids and addresses.
+	// Address is the address of the rb_thread_t.
 	Life, Address uint64
 	TID           int32
 	State         sampler.GVLState
@@ -88,8 +88,8 @@ type Change struct {
 	Doing          sampler.Doing
 }
 
-// Passed sets the time up to which all changes have been reported, CLOCK_MONOTONIC in ns. If a later record has an
-// earlier time, it counts as made just after ns.
+// Passed tells the Machine that all changes up to ns have been reported, CLOCK_MONOTONIC in ns. If a later record has
+// an earlier time, it counts as made just after ns.
 func (m *Machine) Passed(ns int64) { m.passedNS = max(m.passedNS, ns) }
 
 // report calls changed with a change of a thread. r is the record of a thread that gets the GVL. It is nil for other
@@ -169,7 +169,7 @@ func (m *Machine) firstOf(r *Record) uint64 {
 	return r.Owner
 }
 
-// note stores what a record says about its thread, except the state.
+// note stores the facts of a record about its thread, except the state.
 func (m *Machine) note(t *thread, r *Record) {
 	if r.Kind != Began {
 		t.proven = true
@@ -302,8 +302,8 @@ func (m *Machine) Lost(untilNS int64) {
 	}
 }
 
-// Gone ends, at atNS, the doubtful threads that have ended according to alive. The records of their ends were lost.
-// The caller must have fed all records up to atNS.
+// Gone ends the doubtful threads for which alive returns false, with the time atNS. The records of their ends were
+// lost. The caller must have fed all records up to atNS.
 func (m *Machine) Gone(atNS int64, alive func(tid int32) bool) {
 	now := max(m.lastNS, atNS)
 	for _, tid := range slices.Sorted(maps.Keys(m.threads)) {

@@ -2,7 +2,7 @@
 //
 // Only old objects count, because young ones come and go. An old object that is garbage stays until a major
 // collection. So a class certainly grows if more of its objects are left after each of several major collections.
-// Until there were so many, a class that grows all the time is reported as unconfirmed.
+// Before that many major collections have run, a class that grows all the time is reported as unconfirmed.
 package growth
 
 import (
@@ -61,8 +61,8 @@ type Watch struct {
 	// growing are the classes that grow now. stopped are the confirmed classes that have stopped growing, by name.
 	growing []Class
 	stopped map[string]Class
-	// restNS is about classes that have stopped growing, now or earlier. It has the time of the last count at which
-	// the class had not grown again.
+	// restNS has an entry for each class that has ever stopped growing. It is the time of the last count at which the
+	// class had not grown again. Counts before this time do not count as growth.
 	restNS map[string]int64
 }
 
@@ -206,8 +206,9 @@ type series struct {
 	drop uint64
 }
 
-// series returns the series of a class, at the points with the indices at. Nil means all points. If there are many
-// points, it takes the least of several neighbours, to reduce the influence of garbage.
+// series returns the series of a class. The parameter at has the indices of the points to use. If at is nil, series
+// uses all points. If at has many points, one value is the least of several neighbours, to reduce the influence of
+// garbage.
 func (w *Watch) series(name string, at []int) (s series) {
 	n, index := len(w.points), func(i int) int { return i }
 	together, first := 1, 0

@@ -47,8 +47,8 @@ func (g *Graph) Largest(typ string, limit int) []Big {
 
 // Copies are the Strings that have the same bytes as others.
 type Copies struct {
-	// Strings is how many were compared, and Different how many distinct texts they have. Wasted is the size of the
-	// copies that are not needed, in bytes.
+	// Strings is how many Strings were compared, and Different is how many different texts they have. Wasted is the
+	// size of the copies that are not needed, in bytes.
 	Strings, Different int
 	Wasted             uint64
 	// Groups are ordered by the wasted bytes, the most first.

@@ -46,7 +46,8 @@ func (g *Graph) dominate() {
 		stack = append(stack, step{at: at})
 	}
 	reached := len(walk)
-	// From here on nodes are their places in the walk. Predecessors are ordered by the node that they lead to.
+	// From here on, the number of a node is its position in the walk. The predecessors of node n are
+	// before[begin[n]:begin[n+1]].
 	begin := make([]uint32, reached+1)
 	each := func(f func(from, to uint32)) {
 		for at := range reached {

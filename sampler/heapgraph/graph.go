@@ -14,7 +14,8 @@ const (
 	MaxLabels = 1 << 20
 )
 
-// Types of objects that paths leave out or treat in their own way, as ObjectSpace.count_objects names them.
+// Types of objects that need special treatment in paths from a root to an object. The names are as in
+// ObjectSpace.count_objects.
 const (
 	TypeClass, TypeModule, TypeString, TypeArray, TypeHash = "T_CLASS", "T_MODULE", "T_STRING", "T_ARRAY", "T_HASH"
 	TypeImemo, TypeIClass                                  = "T_IMEMO", "T_ICLASS"
@@ -34,7 +35,7 @@ type Node struct {
 	Length uint64
 }
 
-// Fact is what a file of the heap says about an object in addition to its Node.
+// Fact has what a heap dump file says about an object beyond its Node.
 type Fact struct {
 	// Class is the address of its class, which may be a singleton class. It is zero if the object has none.
 	Class                 uint64
@@ -62,7 +63,8 @@ type Graph struct {
 	// Values has the first MaxValue bytes of the Strings that Largest and Copies return first, by their nodes. It is
 	// empty unless the caller wants values. It is for the screen, and must not be written into a file.
 	Values map[uint32]string
-	// Roots are in the order in which paths prefer them.
+	// Roots are in order of preference. If several paths to an object are equally short, the path from the first root
+	// is shown.
 	Roots []Root
 	// Cut means that some references were left out because there are too many.
 	Cut bool
@@ -87,7 +89,8 @@ func New() *Graph {
 // Name returns the index of a class's or type's name.
 func (g *Graph) Name(s string) uint32 { return index(s, &g.Names, g.nameIndex) }
 
-// Label returns the index of a constant's or variable's name. It is zero if there are too many.
+// Label returns the index of a constant's or variable's name. It is zero for a new name if there are MaxLabels names
+// already.
 func (g *Graph) Label(s string) uint32 {
 	if len(g.Labels) >= MaxLabels {
 		return g.labelIndex[s]
@@ -125,7 +128,7 @@ func (g *Graph) Type(n uint32) string { return g.Names[g.Nodes[n].Type] }
 // ClassName returns the name of a node's class.
 func (g *Graph) ClassName(n uint32) string { return g.Names[g.Nodes[n].Class] }
 
-// Finish orders the references by the node that they begin at. No more may be added.
+// Finish orders the references by the node that they begin at. After Finish, no nodes or references may be added.
 func (g *Graph) Finish() {
 	n := len(g.Nodes)
 	g.first = make([]uint32, n+1)

@@ -61,9 +61,9 @@ func (g *Graph) plan() {
 type Step struct {
 	// Label is the constant or variable that holds the object. Class is the name of its class. Both can be empty.
 	Label, Class string
-	// Repeated means that more objects of this kind follow each other there.
+	// Repeated means that several objects of this kind follow each other, and the path shows only one step for them.
 	Repeated bool
-	// Node is one such object.
+	// Node is the object, or one of the several.
 	Node uint32
 }
 
@@ -207,7 +207,8 @@ func (t *pathTree) loop(key pathKey) (int32, bool) {
 	return 0, false
 }
 
-// show makes a Path of its steps. Classes and Ruby's own objects at the beginning become its root.
+// show returns the stored path with the given number as a Path. Classes and Ruby's internal objects at its beginning
+// become the Path's Root.
 func (t *pathTree) show(id int32) Path {
 	g := t.g
 	var steps []Step
@@ -330,7 +331,7 @@ func (g *Graph) within(set []uint32) []bool {
 	return inner
 }
 
-// OfClass returns the objects of a class by its name, without classes of that name.
+// OfClass returns the instances of the class with this name. It leaves out the class object itself.
 func (g *Graph) OfClass(name string) (set []uint32) {
 	class, ok := g.nameIndex[name]
 	if !ok {

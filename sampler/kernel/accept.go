@@ -142,7 +142,7 @@ var lastDrops struct {
 	overflows, drops int64
 }
 
-// sharedDrops calls listenDrops, or returns its result for a process of this namespace within the last dropsNS.
+// sharedDrops is listenDrops with a cache: processes of one network namespace share a result for dropsNS.
 func sharedDrops(proc *living) (overflows, drops int64, ok bool) {
 	last, now := &lastDrops, monotonic()
 	namespace := proc.namespace("ns/net")

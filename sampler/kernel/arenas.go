@@ -30,14 +30,14 @@ const (
 	arenaTries = 3
 )
 
-// arena is an area of memory that malloc divides into blocks.
+// arena is memory that malloc divides into blocks: [heap], or one of the areas of another arena.
 type arena struct {
 	start, end uint64
 	// firsts are the addresses where the first block can begin.
 	firsts []uint64
 }
 
-// arenasIn finds at most limit arenas in a: the whole of [heap], or else each 64 MiB with a valid heap_info.
+// arenasIn finds at most limit arenas in the area a: the whole of [heap], or else each 64 MiB with a valid heap_info.
 func (m *procMemory) arenasIn(pagemap int, a *area, limit int) (list []arena, err error) {
 	if a.name == heapName {
 		return []arena{{start: a.start, end: a.end, firsts: []uint64{a.start}}}, nil

@@ -14,8 +14,8 @@ type CPULimit struct {
 	File          string
 }
 
-// OwnCPULimit returns the tightest limit of the cgroups that ddtop itself is in, if they are mounted here (cpu.max of
-// hierarchy v2, cpu.cfs_quota_us of v1). ok is false unless a limit is below all CPUs. No other limit delays ddtop.
+// OwnCPULimit returns the tightest limit of the cgroups that ddtop itself is in, if they are mounted here (v2:
+// cpu.max, v1: cpu.cfs_quota_us). ok is false if no limit is below the machine's CPUs: others delay nothing.
 func OwnCPULimit() (limit CPULimit, ok bool) { return cpuLimit("/proc/self") }
 
 // cpuLimitMilli returns the tightest limit of a process, in thousandths of a CPU. It is zero if there is none. proc is

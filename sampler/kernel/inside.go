@@ -13,8 +13,8 @@ import (
 const maxInside = 16
 
 // insideWords describes what a thread waits for in a function of the kernel. The names are from Linux 4.19 to 6.18.
-// ddtop uses the innermost function of a stack that has words here. So functions that different waits share are left
-// out.
+// ddtop uses the innermost function of a stack that has words here. So a function that serves different waits must not
+// be listed.
 var insideWords = map[string]string{
 	"blkdev_issue_flush":           "waits for the disk to flush",
 	"folio_wait_writeback":         "waits for the disk to write",

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// livingRestNS is the shortest interval between two searches for a living task, in ns. Without it, closed descriptors
-// would cause searches, because they look like an ended task.
+// livingRestNS is the shortest interval between two searches for a living task, in ns. Without it, each descriptor
+// that the target has closed would cause a search, because reading it fails as if the task had ended.
 const livingRestNS = 100e6
 
 // living is the folder in /proc of a task that still has the memory, the descriptors and the cgroup of its process. It

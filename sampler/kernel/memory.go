@@ -16,7 +16,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Limits for dividing a process's memory by its use.
+// Limits for ReadMemory.
 const (
 	// maxSmaps bounds /proc/PID/smaps, in bytes. The text about a mapping has about 700 bytes.
 	maxSmaps = 64 << 20
@@ -310,8 +310,8 @@ func allocatorOf(areas []area) string {
 	return name
 }
 
-// divide adds up the kinds of memory. It counts the resident pages of Ruby's heap and of arenas one by one. All other
-// resident memory of an area counts as the area's kind. So the sum is the resident memory.
+// divide adds up the kinds of memory. It counts the resident pages of Ruby's heap and of arenas one by one. The rest
+// of an area's resident memory counts as kindOf(area). So the sum is the resident memory.
 func (m *procMemory) divide(ruby []attach.Span, out *sampler.MemoryParts) error {
 	out.Malloc.Allocator = allocatorOf(m.areas)
 	fd, err := m.proc.open("pagemap")

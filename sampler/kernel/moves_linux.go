@@ -51,7 +51,7 @@ func OpenMoves(pid int) *Moves {
 	return &Moves{pid: pid, rings: make(map[int32]*moveRing), room: openFileLimit() / 2}
 }
 
-// Close ends all following.
+// Close stops following all threads.
 func (m *Moves) Close() {
 	for tid := range m.rings {
 		m.Forget(tid)
@@ -133,7 +133,7 @@ func pagesFor(n int) int {
 	return leastMovePages
 }
 
-// refusal says why the kernel does not report a thread's moves.
+// refusal returns the error of Follow, with the reason why the kernel does not report a thread's moves.
 func (m *Moves) refusal(tid int32, err error) error {
 	switch {
 	case errors.Is(err, unix.ESRCH):
@@ -172,7 +172,7 @@ func seccomped() bool {
 	return ok && strings.TrimSpace(string(mode)) == "2"
 }
 
-// Forget ends the following of a thread.
+// Forget stops following a thread.
 func (m *Moves) Forget(tid int32) {
 	r := m.rings[tid]
 	if r == nil {

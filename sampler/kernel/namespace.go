@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// minRefreshNS is the shortest interval between two searches of all threads for an unknown tid, in ns. Otherwise a
-// wrong tid would cost a directory listing each tick. Ruby 3.1 and 3.2 keep such a tid after a fork: the parent's.
+// minRefreshNS is the shortest interval between two searches for an unknown tid, in ns. Without it, a wrong tid would
+// cost a directory listing each tick. Ruby 3.1 and 3.2 keep a wrong tid after a fork: the parent's.
 const minRefreshNS = 20e6
 
 // Namespace translates the tids that a process stores, which belong to its own PID namespace, into ddtop's tids (NSpid

@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// unwrapErrno returns the kernel's error number in a library's error, so that a path is not named twice.
+// unwrapErrno returns only the kernel's error number from a library's error, because Error already names the path.
 func unwrapErrno(err error) error {
 	var e syscall.Errno
 	if errors.As(err, &e) {

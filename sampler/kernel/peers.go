@@ -25,14 +25,14 @@ const (
 	maxLink = 4096
 )
 
-// peer is what a descriptor leads to, as found last.
+// peer is what a descriptor leads to, as the last search found it.
 type peer struct {
 	// link is the text of /proc/PID/fd/N. While the text is the same, so is the file, socket or pipe.
 	link string
 	id   sampler.PeerID
 	kind sampler.PeerKind
 	// unsettled is true for a socket that has no other end yet, or whose ends the kernel did not report. The next
-	// search asks for it again.
+	// search asks the kernel again.
 	unsettled bool
 }
 
@@ -148,8 +148,8 @@ func (p *peers) intern(found sampler.Peer) sampler.PeerID {
 	return id
 }
 
-// renew drops peers if the Dictionary has begun another generation: those that it may evict or has evicted. This makes
-// room for new peers. The caller holds mu.
+// renew makes room for new peers if the Dictionary has begun another generation. It drops the peers that the
+// Dictionary may evict or has evicted. The caller holds mu.
 func (p *peers) renew() {
 	g := p.dict.Generation()
 	if g == p.generation {

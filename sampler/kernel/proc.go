@@ -53,7 +53,7 @@ func OpenProc(pid int) (*ProcReader, error) {
 	return p, nil
 }
 
-// open opens the files of a living task in place of the open ones.
+// open opens the process's files anew, through a task that still lives.
 func (p *ProcReader) open() error {
 	for _, f := range []struct {
 		name string
@@ -181,7 +181,7 @@ func (p *ProcReader) errorOf(file string, err error) error {
 	return &Error{"read", fmt.Sprintf("/proc/%d/%s", p.pid, file), err}
 }
 
-// parseStatm reads the first two fields of statm: the number of all pages, and of the resident ones.
+// parseStatm reads the first two fields of statm: the process's size and its resident memory, both in pages.
 func parseStatm(b []byte) (size, resident int64, ok bool) {
 	all, b, ok := takeUint(b)
 	if !ok {

@@ -48,7 +48,7 @@ func unixService(name string) string {
 	return ""
 }
 
-// coarse removes those ports of a connection's two ends that the kernel chose.
+// coarse removes ports that the kernel chose, so that all connections to one server have the same Peer.
 func coarse(p sampler.Peer) sampler.Peer {
 	if p.Kind != sampler.PeerTCP && p.Kind != sampler.PeerUDP {
 		return p

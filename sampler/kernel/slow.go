@@ -85,8 +85,8 @@ func (s *Slow) Close() error {
 }
 
 // Read reads the counters whose interval is over, and returns all of them. nowNS is CLOCK_MONOTONIC. sharers is the
-// number of processes that are followed. The function still reports whether no thread has had a CPU since a time. It
-// may be nil. Call Read once per second. A counter that cannot be read keeps its value.
+// number of followed processes. still(t) reports whether no thread has had a CPU since the time t. still may be nil.
+// Call Read once per second. A counter that cannot be read keeps its value.
 func (s *Slow) Read(nowNS int64, sharers int, still func(sinceNS int64) bool) SlowCounts {
 	return SlowCounts{PSSBytes: s.rollup.read(s.pid, nowNS, int64(sharers), s.proc), Switches: s.switches.read(s.dir, nowNS, still, s.buf[:]),
 		Accept: s.accepts.read(s.proc, nowNS), CPUUse: s.use(nowNS)}

@@ -58,7 +58,7 @@ func unixPath(b []byte) string {
 	return strings.ToValidUTF8(name, "\uFFFD")
 }
 
-// internetPeer makes the Peer of a socket from its two ends. An unknown end is not valid, or has port 0.
+// internetPeer makes the Peer of a socket from its two ends. An end that is not valid, or has port 0, is unknown.
 func internetPeer(kind sampler.PeerKind, local, remote netip.AddrPort) sampler.Peer {
 	p := sampler.Peer{Kind: kind}
 	if local.IsValid() && (local.Port() != 0 || !local.Addr().IsUnspecified()) {

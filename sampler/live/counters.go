@@ -12,7 +12,7 @@ import (
 )
 
 // besideEvery is the interval between reads of the slow counters, and between searches for the names of sockets. With
-// many processes, the counters are read less often, but at least every slowTurns-th time.
+// many processes, ddtop skips reads of the counters, but makes at least one of slowTurns.
 const (
 	besideEvery = time.Second
 	slowTurns   = 4
@@ -21,13 +21,13 @@ const (
 	queuesNS = 1_000_000_000
 )
 
-// beside starts a goroutine that names sockets and reads slow counters. The returned function ends it and waits.
+// beside starts a goroutine that names sockets and reads slow counters. The returned function ends it, and waits.
 func (s *sampling) beside() func() {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		// The turns of all Sources come at the same instants, because waking up costs as much as a turn.
+		// All Sources do this at the same instants, because a wake-up of ddtop costs as much as one turn.
 		tick := time.NewTimer(pace.UntilTurn(besideEvery, 0))
 		defer tick.Stop()
 		var locks lockWatch

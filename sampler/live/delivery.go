@@ -82,8 +82,8 @@ type listing struct {
 	incomplete bool
 }
 
-// listThreads updates the list that maps addresses of threads to their IDs. Changes name threads by address. The clock
-// calls it. If wanted is false, it drops the list.
+// listThreads updates the list that maps addresses of threads to their IDs. The list is needed because changes name
+// threads by address. If wanted is false, listThreads drops the list. Only the clock calls listThreads.
 func (s *sampling) listThreads(wanted bool) {
 	l := &s.listing
 	if !wanted {

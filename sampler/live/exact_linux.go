@@ -42,8 +42,8 @@ const (
 	// movesProve is how often sampling must see the GVL change hands without any record to prove that records are
 	// missing. One such change proves nothing, because sampling may see it before its record is made.
 	movesProve = 3
-	// doubtFrom is the number of holds after which ddtop reports no changes if wrongFrom or unclosedFrom is exceeded.
-	// This lasts until more holds are known.
+	// While wrongFrom or unclosedFrom is exceeded, ddtop reports no changes, if it knows doubtFrom holds or more. Only
+	// after checkFrom holds it ends exact mode.
 	doubtFrom = 10
 )
 
@@ -305,7 +305,7 @@ func (x *exactRun) forgetGone(atNS int64) {
 // changeUnit is the unit of the times of changes, in ns (sampler.Change).
 const changeUnit = 100
 
-// rounded rounds a time down to the unit of changes. Two records of one thread are further apart.
+// rounded rounds a time down to changeUnit. Two records of a thread stay in order, because they are further apart.
 func rounded(ns int64) int64 { return ns - ns%changeUnit }
 
 // compare compares the sampled holders from fromNS on with the records, which were passed on up to fedNS.
@@ -319,14 +319,14 @@ func (x *witness) compare(to *exact.Machine, fromNS, fedNS int64) {
 	x.seen = slices.Delete(x.seen, 0, n)
 }
 
-// fits reports whether records agree with each other and with samples. It is true if there are fewer holds than turns.
+// fits reports whether records agree with each other and with samples. With fewer holds than turns, it returns true.
 func (x *exactRun) fits(turns uint64) bool {
 	c := x.to.Checks()
 	seen := c.Agreed + c.Disagreed
 	return (seen < turns || float64(c.Disagreed) <= wrongFrom*float64(seen)) && (c.Runs < turns || float64(c.Unclosed) <= unclosedFrom*float64(c.Runs))
 }
 
-// movedUnseen reports whether sampling saw the GVL change hands as often as times says, while no record came.
+// movedUnseen reports whether sampling saw the GVL change hands at least the given number of times without any record.
 func (x *exactRun) movedUnseen(times int) bool {
 	return x.moved >= times && x.to.Checks().Records == 0 && x.counts.Lost == 0
 }

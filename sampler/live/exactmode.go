@@ -34,7 +34,7 @@ func (s *Source) exactWith(o ExactOptions) func(context.Context) (*exactRun, err
 	}
 }
 
-// parkExact removes the probes until resume is called, because a stopped ddtop cannot check their cost.
+// parkExact removes the probes until resume is called. While ctrl-z stops ddtop, it could not check their cost.
 func (s *Source) parkExact() (resume func()) {
 	m := &s.exact
 	on, ok := m.park()

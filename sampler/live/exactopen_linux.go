@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// delaysAtOnce is the number of threads whose time without a CPU is read at once, while the clock waits.
+	// delaysAtOnce is how many threads' time without a CPU is read in one go. Sampling pauses meanwhile.
 	delaysAtOnce = 256
 	// fewSharers is the largest number of sampled processes at which each gets a ring of full size.
 	fewSharers = 4
@@ -61,7 +61,7 @@ func checkClock(pid int) error {
 	return nil
 }
 
-// exactPlaces finds the memory that probes read, and the places of the probes: in the C library if libc is true.
+// exactPlaces finds the memory that probes read, and the code places for probes (in libc if libc is true).
 func (s *Source) exactPlaces(ctx context.Context, libc bool) (scheduler ruby.Scheduler, code probe.Code, err error) {
 	defer attach.Recovered(s.proc.PID(), &err)
 	if err = s.ownThreads(ctx, ErrExact); err != nil {
@@ -143,7 +143,7 @@ func (s *Source) follow(ctx context.Context, o ExactOptions) (_ *exactRun, err e
 	return x, nil
 }
 
-// readThreads reads the list of threads, retries if it changes, and calls the function then, which may use the reader.
+// readThreads reads the list of threads, and retries if it changes. Then it calls then, which may use the reader.
 func (s *Source) readThreads(ctx context.Context, then func() error) error {
 	const tries = 50
 	var err error

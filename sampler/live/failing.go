@@ -19,7 +19,7 @@ const (
 	refusedForNS = 10e9
 )
 
-// errNoMemory replaces attach.ErrGone if the process has not ended.
+// errNoMemory is the error if no thread of the process has memory (attach.ErrGone) although the process has not ended.
 var errNoMemory = errors.New("none of its threads has memory: it is about to end, or to run another program")
 
 // Failing returns since when no sample could be read, and why. err is nil until reads have failed for a second.
@@ -48,5 +48,5 @@ func (s *sampling) Silent() time.Duration {
 	return 0
 }
 
-// NoAnswer returns an attach.ErrNoAnswer for a read that did not return. err says why ddtop stops waiting, or is nil.
+// NoAnswer returns an attach.ErrNoAnswer for a read that has not returned. err is why ddtop waits no more, or nil.
 func NoAnswer(pid int, err error) error { return apart.NoAnswer(pid, err) }

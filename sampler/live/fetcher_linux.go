@@ -17,8 +17,8 @@ const (
 	manyRuns, manyWorkEveryNS, restWorkEveryNS = 8, 25_000_000, 100_000_000
 )
 
-// fetcher fetches the records of all followed processes, if there are several. It wakes the clocks of processes in
-// which a thread has begun work. So the clock of an idle process is not woken.
+// fetcher fetches the records of all followed processes, if there are several. Then the sampling loop (clock) of an
+// idle process can sleep. The fetcher wakes only the clocks of processes in which a thread has begun work.
 type fetcher struct {
 	mu      sync.Mutex
 	runs    []*switchRun

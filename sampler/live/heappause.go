@@ -15,7 +15,7 @@ import (
 const (
 	// fastCopyMB and slowCopyMB are the times to copy one MB, measured on an idle and on a full machine with two CPUs.
 	fastCopyMB, slowCopyMB = 310 * time.Microsecond, 760 * time.Microsecond
-	// lateCopyTimes limits a stop to this multiple of the time that slowCopyMB predicts. lateCopy is added for
+	// A stop ends at the latest after lateCopyTimes the time that slowCopyMB predicts, plus lateCopy. lateCopy is for
 	// stopping all threads, because on a full machine each waits for a CPU first.
 	lateCopy, lateCopyTimes = 500 * time.Millisecond, 3
 )
@@ -30,9 +30,9 @@ const (
 
 // PauseHeap stops a process once, and copies all of its writable memory. CountHeap and HeapGraph then read that copy,
 // until release is called. Ahead of the stop, it calls the function before with the size and the expected shortest and
-// longest time. If there is more to copy than the parameter most, in bytes, it refuses without a stop. If the target
-// outgrows the room for the copy, it resumes at once, and another stop follows. The Source needs Options.Pause. The
-// error says why there is no copy. After an error the process runs.
+// longest time. If there is more to copy than the parameter most, in bytes, it refuses without a stop. If the memory
+// does not fit into the copy, the target resumes at once, and another stop follows. The Source needs Options.Pause.
+// The error says why there is no copy. After an error the process runs.
 func PauseHeap(ctx context.Context, s *Source, most uint64, before func(bytes uint64, fast, slow time.Duration)) (z *sampler.HeapPause, release func(), err error) {
 	if s.pauses == nil {
 		return nil, nil, errors.New("the process was attached to without stops")

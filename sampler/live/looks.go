@@ -3,13 +3,13 @@ package live
 import "github.com/ddtop/ddtop/sampler/live/internal/pace"
 
 const (
-	// workEveryNS is the interval at which records are fetched to find threads that begin work, in ns.
+	// workEveryNS is the interval at which records are fetched to find threads that begin a request or a job, in ns.
 	workEveryNS = 12_000_000
 	// slowWorkEveryNS replaces workEveryNS while no thread runs or waits, in ns.
 	slowWorkEveryNS = 50_000_000
-	// stillEveryNS is the shortest interval between samples of an idle process in which no thread has had a CPU, in
-	// ns. These samples show what threads other than Ruby's do. If records wake the clock, the clock samples together
-	// with the slow counters (besideEvery), because waking up costs as much as a sample.
+	// stillEveryNS is the shortest interval between two samples of a process in which no thread has had a CPU, in ns.
+	// They show what other threads than Ruby's do. If records wake the clock, the clock samples together with the slow
+	// counters (besideEvery), because waking up costs as much as a sample.
 	stillEveryNS = 700_000_000
 	// recordLateNS is how long after an event its record may arrive, in ns.
 	recordLateNS = 1_000_000

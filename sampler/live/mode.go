@@ -35,7 +35,7 @@ type follower[T any] interface {
 	stop() error
 }
 
-// is reports whether the mode is on. It reads only variables of ddtop.
+// is reports whether the mode is on. It reads only variables of ddtop, so it never waits for the target.
 func (m *mode[T, F]) is() bool {
 	x := m.now.Load()
 	return x != nil && F(x).on()

@@ -24,7 +24,7 @@ const (
 	// glance is a short read of the states of threads, without their stacks.
 	glanceLateNS = 60_000_000
 	// wholeGlance is the largest number of threads of which a glance reads all. If there are more, it reads one in
-	// glanceTurns of the threads that had no CPU. From Ruby 3.3 on, other threads can queue them.
+	// glanceTurns of the threads that had no CPU. From Ruby 3.3 on, others can queue these.
 	wholeGlance, glanceTurns = 64, 8
 	// delaysPerLook is the number of threads of which one glance reads the time without a CPU, 2 µs each. If there are
 	// more threads, glances take turns.
@@ -88,7 +88,7 @@ func (s *Source) openMoved(ctx context.Context, scheduler *ruby.Scheduler) (*mov
 	return f, nil
 }
 
-// take updates the list of threads, and begins to follow new threads, but at most the number most. The clock calls it.
+// take updates the list of threads. It begins to follow at most as many new threads as most says. The clock calls it.
 func (f *movedFeed) take(most int) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -148,7 +148,7 @@ func (f *movedFeed) follow(tid int32) error {
 	return nil
 }
 
-// moveLateNS is how late the kernel may deliver an event, compared with events of the same time, in ns.
+// moveLateNS is how much later than other events of the same time the kernel may deliver an event, in ns.
 const moveLateNS = 1_000_000
 
 // catchUp takes the kernel's events since the last call.
@@ -288,7 +288,7 @@ func (x *switchRun) catchUp() { x.moved.catchUp() }
 // glance makes a glance at the threads, and reports whether any thread is busy. The clock calls it.
 func (x *switchRun) glance() (busy bool) { return x.moved.look() }
 
-// knownNS returns the time up to which all changes are known.
+// knownNS returns the time up to which all changes of the GVL are known.
 func (f *movedFeed) knownNS() int64 { return f.beforeNS.Load() }
 
 // Drain passes the records to emit.

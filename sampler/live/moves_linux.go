@@ -2,7 +2,7 @@ package live
 
 import "sync/atomic"
 
-// movesSlots is the number of slots, which threads share by TID. If one had a CPU, a tick reads all of its slot.
+// movesSlots is the number of slots. Threads share slots by TID: if one had a CPU, a tick reads all of its slot.
 const movesSlots = 1 << 12
 
 // lostNS is the time after a loss of records in which ddtop does not know which threads had a CPU, in ns.

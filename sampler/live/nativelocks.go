@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// lockWaitNS is how long ddtop reads locks of C code after the last sample in which a thread waits for one, in ns.
+	// lockWaitNS is how long locks of C code are still read after a thread was last seen waiting for one, in ns.
 	lockWaitNS = 3_000_000_000
 	// maxLockRounds bounds how many times one dump goes over all threads to find the holders of locks.
 	maxLockRounds = 32
@@ -18,13 +18,13 @@ const (
 	lockRoundGap = 10 * time.Millisecond
 )
 
-// lockWatch reads locks of C code while threads wait for one. It belongs to the goroutine of beside.
+// lockWatch reads locks of C code while threads wait for one. Only the goroutine of the method beside uses it.
 type lockWatch struct {
 	reader *nativelock.Reader
 	failed bool
 }
 
-// readLocks reads the locks of C code that threads wait for, if any do.
+// readLocks reads the locks of C code if threads wait for them, or did so within lockWaitNS.
 func (s *sampling) readLocks(ctx context.Context, w *lockWatch, now int64) {
 	if at := s.view.LockWaitNS.Load(); at == 0 || now-at > lockWaitNS || w.failed {
 		if s.locksNow.Load() != nil {
@@ -49,7 +49,7 @@ func (s *sampling) readLocks(ctx context.Context, w *lockWatch, now int64) {
 	s.publish(w.reader, now, func(tid int32) sampler.ThreadID { return ids[tid] })
 }
 
-// tellTIDs stores Ruby's threads by TID for readLocks, while threads wait for locks of C code.
+// tellTIDs gives readLocks a table of Ruby's threads by TID. It does so only while threads wait for locks of C code.
 func (s *sampling) tellTIDs(sample *sampler.Sample) {
 	if at := s.view.LockWaitNS.Load(); at == 0 || sample.TimeNS-at > lockWaitNS ||
 		sample.TimeNS-s.lastTIDs < lockWaitNS/6 {
@@ -91,7 +91,7 @@ func (s *sampling) nativeLocks(ctx context.Context, sample *sampler.Sample) (*sa
 	return s.locksNow.Load(), nil
 }
 
-// publish stores the locks that a round has found. undecided is true if the holder of any is still unknown.
+// publish stores the locks of a round for the samples. undecided is true if the holder of any lock is still unknown.
 func (s *sampling) publish(r *nativelock.Reader, now int64, id func(int32) sampler.ThreadID) (undecided bool) {
 	list, undecided := r.Judge(id)
 	var lost []uint64

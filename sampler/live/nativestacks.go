@@ -13,7 +13,7 @@ import (
 // maxNativeStacks bounds the threads whose native stacks are read at once.
 const maxNativeStacks = 4096
 
-// standNS is the interval at which ddtop notes the places of threads whose native stacks are wanted, in ns.
+// standNS is how often tellPlaces notes where the threads are whose native stacks are wanted, in ns.
 const standNS = 500_000_000
 
 // NativeStacks has the native stacks of a process's threads: the C functions that they are in.
@@ -152,7 +152,7 @@ func (s *sampling) tellPlaces(sample *sampler.Sample) {
 	s.places.Store(&places)
 }
 
-// nativeStays adds C functions to the Ruby stacks of samples. It belongs to the clock.
+// nativeStays adds C functions to the Ruby stacks of samples. Only the sampling goroutine (the clock) uses it.
 type nativeStays struct {
 	changes uint64
 	at      map[sampler.ThreadID]nativeStay
@@ -170,7 +170,7 @@ type nativeStay struct {
 	readNS        int64 // when native was read
 }
 
-// nativeFrames adds C functions to the stacks of threads that have not moved since their C functions were read.
+// nativeFrames adds C functions to the stacks of threads that have not run since their C functions were read.
 func (s *sampling) nativeFrames(sample *sampler.Sample) {
 	x := &s.stays
 	if n := s.watch.Changes(); n != x.changes {
@@ -198,7 +198,7 @@ func (s *sampling) nativeFrames(sample *sampler.Sample) {
 	}
 }
 
-// read makes the combined stacks from the native stacks that watch has.
+// read combines each native stack in the parameter watch with its Ruby stack.
 func (x *nativeStays) read(watch *sampler.NativeWatch, dict *sampler.Dictionary) {
 	was := x.at
 	x.at, x.order = make(map[sampler.ThreadID]nativeStay), x.order[:0]

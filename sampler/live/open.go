@@ -59,7 +59,7 @@ type Options struct {
 	// releases that publish a frame before it is filled (2.5 to 2.7, YJIT of 3.1). If the process is a child of ddtop,
 	// its parent code may wait for it only after it has ended (see attach.NewPauser).
 	Pause bool
-	// Dictionary gives names their IDs. If it is nil, Open makes a new one.
+	// From selects the source of the threads' states: polling, or a kind of kernel events.
 	Dictionary *sampler.Dictionary
 	// From selects how ddtop learns what threads do.
 	From From
@@ -125,14 +125,14 @@ func (o *Options) defaults() error {
 }
 
 // Open finds the Ruby VM in a process and prepares to sample it. Errors are errors of attach and ruby, and
-// layout.ErrUnknownRelease. If reading hangs, Open returns NoAnswer half a second after the end of ctx.
+// layout.ErrUnknownRelease. If a read hangs, Open returns NoAnswer's error half a second after the end of ctx.
 func Open(ctx context.Context, pid int, opts Options) (*Source, error) {
 	type opened struct {
 		source *Source
 		err    error
 	}
 	done := make(chan opened, 1)
-	// On ddtop's first thread, a hanging read would keep signals from all other threads.
+	// A read that hangs blocks its OS thread. On ddtop's first thread, this would keep signals from all other threads.
 	attach.OnOwnThread(func() {
 		s, err := openSource(ctx, pid, opts)
 		done <- opened{s, err}
@@ -155,7 +155,7 @@ func Open(ctx context.Context, pid int, opts Options) (*Source, error) {
 	return nil, apart.NoAnswer(pid, context.Cause(ctx))
 }
 
-// openSource does the work of Open, and may hang. It returns a panic as an error, so that only this process fails.
+// openSource does the work of Open. It may hang. If it panics, it returns an error, so that other processes go on.
 func openSource(ctx context.Context, pid int, opts Options) (_ *Source, err error) {
 	defer attach.Recovered(pid, &err)
 	if err := opts.defaults(); err != nil {
@@ -174,7 +174,7 @@ func openSource(ctx context.Context, pid int, opts Options) (_ *Source, err erro
 	return nil, fmt.Errorf("process %d called exec each time that it was opened (%d times): %w", pid, maxExecs, attach.ErrReplaced)
 }
 
-// openProgram opens the Ruby of a process, or closes the process. It returns ErrReplaced after an exec.
+// openProgram opens the Ruby of a process. If it fails, it closes proc. After an exec the error is ErrReplaced.
 func openProgram(ctx context.Context, proc *attach.Process, opts Options) (*Source, error) {
 	pid := proc.PID()
 	s := &Source{left: make(chan struct{}), looks: pace.Credit{Part: pace.LooksPart}, routes: pace.Credit{Part: pace.RoutesPart}}
@@ -268,7 +268,7 @@ func (s *Source) open(ctx context.Context, pid int, opts Options) error {
 	return nil
 }
 
-// findVM finds the VM in the first module that has one, and closes the others. The error is the first module's.
+// findVM finds the first module with a VM, and closes the others. If none has one, the error is the first module's.
 func (s *subject) findVM(ctx context.Context, rubies []*attach.Module, opts Options) (module *attach.Module, version, description string, found ruby.Found, err error) {
 	var mem attach.Memory = s.proc
 	if opts.Pause {

@@ -11,11 +11,11 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// PauseLimit bounds how long the target is stopped for one sample. The rest is read while it runs.
+// PauseLimit limits how long the target is stopped for one sample. What is left is read while the target runs.
 const PauseLimit = 5 * time.Millisecond
 
-// pauseRest is the shortest time that the target runs after a pause, as a multiple of the pause. So it loses at most a
-// tenth of its time.
+// pauseRest is how long the target must run after a pause, as a multiple of the pause. So pauses take at most a tenth
+// of the time.
 const pauseRest = 9
 
 // pauses stops the target while its stacks are read.
@@ -25,20 +25,20 @@ type pauses struct {
 		Read(sampler.Depth, *sampler.Sample) error
 		Reads() *sampler.Reads
 	}
-	// sample is where read stores its sample. err is the error of read.
+	// sample is where the function read stores its sample, and err the error of the reading.
 	sample *sampler.Sample
 	err    error
 	read   func()
-	// cut is true if the last sample does not show all threads at the same instant.
+	// cut is true if the last pause ended before all threads were read, so their stacks are not from one instant.
 	cut bool
 	// restNS is the time before which the target is not stopped again, CLOCK_MONOTONIC in ns.
 	restNS int64
 }
 
-// ErrPauseLimit means that ddtop cannot promise how long a stop lasts, because its own CPU time has a limit.
+// ErrPauseLimit means that --pause is refused: ddtop's own CPU time has a limit, so a stop could last too long.
 var ErrPauseLimit = errors.New("--pause is refused: ddtop's own CPU time has a limit")
 
-// checkPause refuses stops if ddtop's own cgroup has a CPU limit, which could hold ddtop during a stop.
+// checkPause returns an error if ddtop's own cgroup has a CPU limit. The limit could make ddtop wait during a stop.
 func checkPause() error {
 	l, limited := kernel.OwnCPULimit()
 	if !limited {
@@ -101,14 +101,14 @@ func (s *sampling) rests() int64 {
 	return s.pauses.restNS
 }
 
-// warmUp reads everything once if the target will be stopped, so that stops need not wait for the reading of names.
+// warmUp reads all stacks once if stops are wanted. Then names are known, and the first stop does not take long.
 func (s *sampling) warmUp() {
 	if s.pauses != nil {
 		s.learnCalls()
 	}
 }
 
-// learnCalls reads all stacks and system calls once. After the first stop, a call may have the name restart_syscall.
+// learnCalls reads all stacks and system calls once, before a stop can give a call the name restart_syscall.
 func (s *sampling) learnCalls() {
 	s.ticking.Lock()
 	defer s.ticking.Unlock()

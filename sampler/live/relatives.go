@@ -60,12 +60,12 @@ type relative struct {
 	userRead bool
 	// silentAt is when the process last did not answer.
 	silentAt time.Time
-	// walked is true if the kernel was asked for its children. Births finds later ones.
+	// walked is true if the kernel was asked for its children. kernel.Births finds children that start later.
 	walked bool
-	// named is true if the caller of OpenGroup named it. It then keeps its place.
+	// named is true if the caller of OpenGroup named it. Then it never makes way for other processes (makeWay).
 	named bool
-	// heldSince is when the process got its place. leaving is true if its Source was told to end. yielded is true if
-	// it gave its place to another user.
+	// heldSince is when sampling began. leaving is true if its Source must end to make way for another process.
+	// yielded is true if it has made way for a process of another user.
 	heldSince        time.Time
 	leaving, yielded bool
 	// done is true if its Source is closed. If src is then dropped (LetGo), ending and ended keep its End.
@@ -206,7 +206,7 @@ func (g *Group) lookForEnds() []*relative {
 	return living
 }
 
-// doubt notes whether the last read of a process failed. err is the reason, or nil.
+// doubt notes the result of the last read of a process. err is the reason why it failed, or nil.
 func (g *Group) doubt(r *relative, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -299,7 +299,7 @@ func (g *Group) add(r *relative) {
 	g.list = append(g.list, r)
 }
 
-// lookForNew adds the children of the living processes. It skips those that are too young, and sets unsettled.
+// lookForNew adds the children of the living processes. Those younger than settleTime wait: g.unsettled says how long.
 func (g *Group) lookForNew(living []*relative) []*relative {
 	g.unsettled = 0
 	known := make(map[int]bool, len(living))
@@ -398,7 +398,7 @@ func (g *Group) findMore(living []*relative, known map[int]bool) []*relative {
 	return living
 }
 
-// met reports whether a named process has been seen before. It is not searched again after its end.
+// met reports whether a named process has been seen before. Then lookForNew does not add it again after its end.
 func (g *Group) met(pid int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -83,7 +83,7 @@ type subject struct {
 	lastFamily sampler.Family
 	familyNS   int64
 	familyMu   sync.Mutex
-	// While the goroutine of beside runs, only it uses published.
+	// Only the goroutine that the method beside starts uses published, while this goroutine runs.
 	published published
 }
 

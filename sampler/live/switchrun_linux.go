@@ -125,7 +125,7 @@ func (x *switchRun) behind(ns int64) int64 {
 	return max(ns+switchBehindNS-pace.Monotonic(), 1)
 }
 
-// fill adds the changes to a sample, or only notes the sample if told is false. behind must return 0 for its time.
+// fill adds the changes to a sample. If told is false, it only notes the sample. behind(s.TimeNS) must be 0 before.
 func (x *switchRun) fill(s *sampler.Sample, list *exact.List, told bool) {
 	if to := x.toNS.Load(); s.TimeNS <= x.fromNS || to != 0 && s.TimeNS > to {
 		return
@@ -264,7 +264,7 @@ func (x *switchRun) drain(now int64) error {
 
 // take takes the records and stacks of the ring.
 func (x *switchRun) take(now int64) error {
-	// Stacks are read first. A stack's record is written before the stack. A stack without a record is dropped.
+	// Stacks are read first, because each is written after its record. A stack without a record is dropped.
 	if err := x.feed.DrainStacks(func(s *bpf.Stack) { x.stacks.Take(x.source.reader, s, s.Running, now) }); err != nil {
 		return err
 	}

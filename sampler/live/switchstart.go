@@ -26,8 +26,8 @@ const (
 	FromPolling From = "polling"
 )
 
-// switchTries is how often ddtop tries to follow a process by its thread switches. switchAgain is the pause between
-// two tries.
+// switchTries is how many times ddtop tries to follow a process by its thread switches. switchAgain is the pause
+// between two tries.
 const (
 	switchTries = 3
 	switchAgain = 2 * time.Second

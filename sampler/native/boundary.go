@@ -247,9 +247,10 @@ func controlMarks(frames []Control) (marks []mark) {
 	return marks
 }
 
-// marks returns the marks of a native stack if a loop is the interpreter's. boundary is the number of frames inward of
-// Ruby's innermost frame. If the parameter returned is true, a check for interrupts counts as a call, too. The thread
-// has then returned from C functions, or an exception has left them, but their control frames are still there.
+// marks returns the marks of a native stack, on the assumption that the function with the index loop is the
+// interpreter's loop. boundary is the number of frames inward of Ruby's innermost frame. If the parameter returned is
+// true, a check for interrupts counts as a call, too. At such a check, the thread has returned from C functions, or an
+// exception has left them. Their control frames are still there.
 func (r *Ruby) marks(stack *Stack, loop int, returned bool) (marks []mark, boundary int) {
 	for i, f := range stack.Frames {
 		if f.module != r.module {
@@ -283,8 +284,8 @@ var ErrMisfit = errors.New("they do not fit Ruby's frames")
 var ErrUnconfirmed = errors.New("no other stack has confirmed yet which function is Ruby's interpreter")
 
 // Below returns the frames of a native stack that are inward of Ruby's own. whole is true if control has all control
-// frames of the stack, and jit if the process has a JIT. The error is ErrMisfit, ErrUnconfirmed, or the reason why the
-// native stack stopped inward of Ruby's frames. If it stopped there, Below returns all its frames.
+// frames of the stack, and jit if the process has a JIT. The error can be ErrMisfit or ErrUnconfirmed. If the native
+// stack stopped before it reached Ruby's frames, Below returns all its frames, and the reason as the error.
 func (r *Ruby) Below(stack Stack, control []Control, whole, jit bool) ([]Frame, error) {
 	want := controlMarks(control)
 	jit = jit && errors.Is(stack.Stopped, errJIT)

@@ -10,17 +10,19 @@ import (
 
 // LockWait describes a thread's wait for a lock of C code: the kind of lock, and the code that wants it.
 type LockWait struct {
-	// Mutex means that the lock is a pthread_mutex_t, which names its owner. LowLevel means that it is a lock within
-	// the C library, which does not name its owner. If both are false, the functions on the stack have no names.
+	// Mutex means that the lock is a pthread_mutex_t, which stores its owner. LowLevel means that it is a lock within
+	// the C library, which does not store its owner. If both are false, the kind is unknown, because functions have no
+	// names.
 	Mutex, LowLevel bool
-	// Function is the function by which other code entered the library that waits for the lock. It is empty if it has
-	// no name. Library and Path name its file.
+	// Function is the function of a library that other code called, and that led to the wait for the lock. It is empty
+	// if it has no name. Library and Path name the library's file.
 	Function, Library, Path string
 	// start is the address of the function that called the locking function. It is zero if that is not known.
 	start uint64
 }
 
-// maxLockFrames bounds the functions of the C library between the system call and the function that locks.
+// maxLockFrames limits the search for the function that locks, from the system call outward, in frames of the C
+// library.
 const maxLockFrames = 8
 
 // WaitsFor returns the kind of lock that a thread waits for, from the functions on its stack, innermost first.
@@ -34,7 +36,8 @@ func WaitsFor(frames []sampler.NativeFrame) (w LockWait) {
 			w.Mutex, w.LowLevel, behind = true, false, i+1
 		}
 	}
-	// From glibc 2.41 on the function that waits has no name. All functions that lock mutexes have one.
+	// From glibc 2.41 on the function that waits for a low-level lock has no name. All functions that lock mutexes
+	// have one. So if no name was found, it is a low-level lock.
 	if behind == 0 && len(frames) > 0 && (frames[0].Library == "libc" || frames[0].Library == "libpthread") {
 		w.LowLevel, behind = true, 1
 	}
@@ -51,7 +54,8 @@ func WaitsFor(frames []sampler.NativeFrame) (w LockWait) {
 	return w
 }
 
-// plain removes the marks of aliases within the C library from a function's name, such as __libc_ and 64.
+// plain removes the marks of the C library's internal names from a function's name: __libc_read and read64 become
+// read.
 func plain(name string) string {
 	name = strings.TrimLeft(name, "_")
 	for _, prefix := range [...]string{"libc_", "GI_"} {
@@ -68,7 +72,7 @@ var sleeps = set(`poll ppoll select pselect epoll_wait epoll_pwait read readv pr
 	ioctl fcntl pthread_mutex_lock pthread_mutex_timedlock pthread_mutex_clocklock pthread_join
 	pthread_clockjoin_np pthread_timedjoin_np eventfd_read`)
 
-// starts has the functions of the C library that call the main function of a thread or program.
+// starts has the functions with which a thread or a program begins. They call its main function, and hold no lock.
 var starts = set("start_main start_main_impl start_thread clone clone3")
 
 func set(names string) map[string]bool {
@@ -86,8 +90,9 @@ func (w *LockWait) In(frames []sampler.NativeFrame) bool {
 	})
 }
 
-// MayHold reports whether a thread may hold a lock of the C library. path is the file of this library. Code of the
-// library holds such a lock only while it runs. stopped is the stack's Stopped.
+// MayHold reports whether a thread may hold a lock of the C library, whose file is path. A thread holds such a lock
+// only while it runs code of this library. stopped is the stack's Stopped, which says why the stack is incomplete, or
+// nil.
 func MayHold(frames []sampler.NativeFrame, stopped error, path string) bool {
 	if stopped != nil && !outsideBeyond(stopped, frames, path) || len(frames) == 0 {
 		return true
@@ -115,8 +120,9 @@ func MayHold(frames []sampler.NativeFrame, stopped error, path string) bool {
 	return false
 }
 
-// outsideBeyond reports whether the functions beyond the end of an incomplete stack hold no lock of the C library.
-// While the C library holds a lock, it calls neither Ruby code nor other libraries, except those that look up names.
+// outsideBeyond reports whether the functions that an incomplete stack lacks are sure to hold no lock of the C
+// library. While the C library holds a lock, it calls no Ruby code. It also calls no other libraries, except those
+// that look up names.
 func outsideBeyond(stopped error, frames []sampler.NativeFrame, path string) bool {
 	if errors.Is(stopped, errJIT) {
 		return true

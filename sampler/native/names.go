@@ -18,7 +18,7 @@ const maxNames = 1 << 14
 // symbols stay as they are.
 const maxMangled, maxReadable = 1024, 10
 
-// readable turns the symbol of a C++ or Rust function into its name, without parameters. Other symbols stay.
+// readable turns the symbol of a C++ or Rust function into its name, without parameters. Other symbols stay unchanged.
 func readable(symbol string) string {
 	if len(symbol) > maxMangled || len(symbol) < 3 || symbol[0] != '_' {
 		return symbol
@@ -51,7 +51,8 @@ func (s *Space) Names(frames []Frame) []sampler.NativeFrame {
 			symbols = m.FunctionsAt(at)
 		}
 		for i, symbol := range symbols {
-			// A symbol before the function belongs to another one, and has no size or a wrong one.
+			// A symbol that begins before the function is another function's. It was found only because its size is
+			// missing or wrong.
 			if name := symbol.Name; list[i].function == 0 || uint64(symbol.Addr-m.Bias) >= list[i].function {
 				m.names[list[i].key()] = readable(name)
 			} else {
@@ -71,7 +72,7 @@ func (s *Space) Names(frames []Frame) []sampler.NativeFrame {
 	return out
 }
 
-// fetch asks for a module's debug file if functions have no names, and reports whether it is here already.
+// fetch requests a module's debug file if functions have no names. It returns true if the module has the file already.
 func (s *Space) fetch(m *module, symbols []attach.Symbol) bool {
 	nameless := func(symbol attach.Symbol) bool { return symbol.Name == "" }
 	if s.Debug == nil || m.asked || !slices.ContainsFunc(symbols, nameless) || !mapped.LacksSymbols(m.Module) {

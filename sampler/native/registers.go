@@ -79,7 +79,8 @@ type unknownRegister uint8
 // Error names the register.
 func (n unknownRegister) Error() string { return "register " + registerNames[n] + " is not known" }
 
-// preserved are the registers that a function returns unchanged, if its row has no rule for them (psABI, "Registers").
+// preserved are the registers that a function returns unchanged, unless its row in the unwind table has a rule for
+// them (psABI, "Registers").
 const preserved = 1<<regRBX | 1<<regRBP | 1<<regR12 | 1<<13 | 1<<14 | 1<<regR15
 
 // Moment identifies a time during which a thread did not run. A thread whose Moment is the same before and after a

@@ -42,8 +42,8 @@ type Space struct {
 	tables   int
 	// executed is how many bytes of programs were executed for the current stack.
 	executed int
-	// The field again is true if the mappings may be read again to find an address. readings is how often they were
-	// read.
+	// The field again is true if the mappings may be read once more in this round, to find an address that none
+	// contains. readings is how often they were read.
 	again    bool
 	readings uint64
 }
@@ -63,7 +63,7 @@ type module struct {
 	err   error // why there is no table
 	short string
 	names map[uint64]string // key: the address of the function
-	// asked is true if a debug file was requested, and awaits if it may still come.
+	// asked is true if a debug file was requested. awaits is true if the file may still come.
 	asked, awaits bool
 }
 

@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	// stackPiece is how much of a stack is read at once, in bytes. Most stacks reach Ruby's frames within it.
+	// stackPiece is how many bytes of a stack are read at once. For most stacks one piece reaches Ruby's frames.
 	stackPiece = 4096
-	// maxPieces bounds the pieces of one stack: 1 MB. A thread of Ruby's has its VM stack, of 1 MB, between its
-	// outermost frames and the others. The VM stack is never read.
+	// maxPieces limits the pieces of one stack: 1 MB. That is enough, because a thread's VM stack is not read. It
+	// takes 1 MB between the outermost frames and the others.
 	maxPieces = 256
-	// maxWords bounds the words of one stack that are read. 1,024 frames with eight saved registers have 8,192.
+	// maxWords limits the words that are read of one stack. 1,024 frames with eight saved registers each need 8,192.
 	maxWords = 1 << 16
 )
 
@@ -24,7 +24,8 @@ var errStack = errors.New("its memory cannot be read")
 // errCopied means that the copy of a stack ends before the word that is needed.
 var errCopied = errors.New("its memory was not copied so far")
 
-// errWork means that the tables of a file ask for far more work than a compiler.
+// errWork means that a file's unwind tables need much more work than tables that a compiler writes. They may be
+// malicious.
 var errWork = errors.New("its unwind tables take too long")
 
 // stackMemory is a thread's stack, read in pieces when they are needed.
@@ -32,7 +33,8 @@ type stackMemory struct {
 	space  *Space
 	pieces []stackPart
 	words  int // number of words that were read
-	// copied is true if pieces have a copy of the stack. The rest cannot be read, because the thread has run on since.
+	// copied is true if pieces are a copy of the stack. Then no more can be read, because the thread has run since the
+	// copy.
 	copied bool
 }
 
@@ -41,7 +43,7 @@ type stackPart struct {
 	bytes []byte
 }
 
-// word reads a word of the stack, or of the stack that a signal handler was called from.
+// word reads a word of the stack. at can also be on the stack that the thread used before a signal handler was called.
 func (s *stackMemory) word(at uint64) (uint64, error) {
 	if s.words++; s.words > maxWords {
 		return 0, errWork
@@ -55,7 +57,7 @@ func (s *stackMemory) word(at uint64) (uint64, error) {
 	if s.copied {
 		return 0, errCopied
 	}
-	// A stack is never a file's memory. A read of such memory could wait for a file system that hangs.
+	// The memory of a mapped file is not a stack, and reading it could wait for a file system that hangs.
 	where, ok := s.space.mappingAt(at)
 	if !ok || !where.Read || where.IsFile() || len(s.pieces) >= maxPieces || uint64(where.End)-at < 8 {
 		return 0, errStack
@@ -64,7 +66,8 @@ func (s *stackMemory) word(at uint64) (uint64, error) {
 	if s.space.process.Read(attach.Address(at), b) != nil {
 		return 0, errStack
 	}
-	// gcore writes zeros for memory that it cannot read. A return address of zero would end the stack there.
+	// gcore writes zeros for memory that it cannot read. A zero here would look like the end of the stack, so return
+	// an error.
 	if len(s.pieces) == 0 && len(bytes.TrimLeft(b, "\x00")) == 0 {
 		return 0, errStack
 	}

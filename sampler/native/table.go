@@ -29,7 +29,7 @@ type table struct {
 	// frames is .eh_frame, at framesAt.
 	frames   []byte
 	framesAt uint64
-	// executed is how many bytes of programs were executed for rows.
+	// executed is how many bytes of CFA programs were executed so far, to compute rows.
 	executed int
 }
 

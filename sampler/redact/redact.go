@@ -47,7 +47,8 @@ func New() *Redactor {
 	return &Redactor{given: make(map[redacted]string), taken: make(map[string]struct{}), last: make(map[string]int), words: make(map[string]string)}
 }
 
-// View returns a Dictionary with the entries of d that redacts what it returns. If r is nil, it returns d itself.
+// View returns a Dictionary with the entries of d. This Dictionary redacts each entry when it returns it. If r is nil,
+// View returns d itself.
 func (r *Redactor) View(d *sampler.Dictionary) *sampler.Dictionary {
 	if r == nil {
 		return d
@@ -97,8 +98,8 @@ func (r *Redactor) Process(p sampler.Process) sampler.Process {
 	return p
 }
 
-// knownPart matches a process's part in its service if this identifies no person: a number, or a word of a well-known
-// server.
+// knownPart matches the values of sampler.Process.Part, the process's role in its service, that identify no person:
+// w and a number, or a word of a well-known server.
 var knownPart = regexp.MustCompile(`^(w\d{1,4}|master|mold|monitor)$`)
 
 // partOnly returns part if it is a known one, and otherwise "", because a recording can hold any text.
@@ -364,8 +365,8 @@ func (r *Redactor) End(e sampler.End) sampler.End {
 	return e
 }
 
-// Relative returns a redacted Relative. exe is the path of its program, because Why may name that path. Relative does
-// not redact the Source, so the caller must do that.
+// Relative returns x without the names of its program, except well-known ones. exe is the path of its program, because
+// x.Why may name that path. Relative does not redact the Source, so the caller must do that.
 func (r *Redactor) Relative(x sampler.Relative, exe string) sampler.Relative {
 	if r == nil {
 		return x

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// These texts are kept in redacted output. The patterns are strict, because anyone can have written the recording
-// that has the texts.
+// Redacted output keeps texts that match these patterns. The patterns are strict, because the texts can come from a
+// recording that anyone can have written.
 var (
 	verbName   = regexp.MustCompile(`^[A-Z][A-Z_.-]{0,23}$`)
 	actionName = regexp.MustCompile(`^[\w:]+#[\w:?!]+$`)
@@ -59,7 +59,8 @@ func (r *Redactor) Statement(s string) string {
 var sqlVerb = regexp.MustCompile(`^(?:SELECT|INSERT|UPDATE|DELETE|REPLACE|MERGE|WITH|VALUES|TABLE|BEGIN|START|COMMIT|END|ROLLBACK|SAVEPOINT|RELEASE|` +
 	`EXPLAIN|ANALYZE|DESCRIBE|TRUNCATE|LOCK|FETCH|CLOSE|DEALLOCATE|DROP|REFRESH|REINDEX|VACUUM)$`)
 
-// asksHost matches a method and a host. asksKeys matches a Redis command without arguments.
+// asksHost matches an HTTP request without its path: a method and a host. asksKeys matches a Redis command without
+// arguments.
 var (
 	asksHost = regexp.MustCompile(`^[A-Z]{1,24} [\w-]*[A-Za-z.][\w.:-]*$`)
 	asksKeys = regexp.MustCompile(`^[A-Z][A-Z_.]{0,23}(?: and \d+ more)?$`)

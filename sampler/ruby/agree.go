@@ -7,23 +7,23 @@ import (
 )
 
 const (
-	// moreCopies is how many copies beyond two are read of a stack that keeps changing during its readings. Two torn
-	// copies of a loop may be alike by chance. On two idle CPUs, one of 3,000 pairs of copies was (Ruby 4.0 with
-	// YJIT), and one of about 2 million (interpreter of Ruby 3.1).
+	// moreCopies is how many copies, in addition to two, are read of a stack that keeps changing. Two torn copies of a
+	// loop can be alike by chance. On two idle CPUs this happened once in 3,000 pairs of copies (Ruby 4.0 with YJIT).
+	// In the interpreter of Ruby 3.1 it happened once in about 2 million.
 	moreCopies = 2
-	// After copies of a stack differed, its next restlessReads readings make moreCopies.
+	// restlessReads is for how many readings of a stack moreCopies are read after two of its copies differed.
 	restlessReads = 64
 )
 
-// stackCopy is one copy of an execution context, and of the frames, which are read after the context.
+// stackCopy is one copy of the beginning of an execution context, and of the frames. The context is read first.
 type stackCopy struct {
 	ec     [24]byte
 	frames []byte
 }
 
-// stackArea is the place of the frames to read. They lie on the VM stack [low, end) and start at cfp. inner is the
-// number of innermost frames to read, and outer of outermost ones. outer is zero unless the stack's middle is left
-// out.
+// stackArea says which frames to read: the innermost ones (inner is their number), and the outermost ones (outer).
+// They lie on the VM stack [low, end), and the innermost one begins at cfp. outer is zero unless the frames between
+// the two are left out.
 type stackArea struct {
 	low, end, cfp attach.Address
 	inner, outer  int
@@ -39,7 +39,7 @@ func (a *stackArea) at(i, frameSize int) attach.Address {
 	return a.end - attach.Address((a.size()-i)*frameSize)
 }
 
-// inward returns how many of the area's frames lie further in, at lower addresses, than the frame at address cfp.
+// inward returns how many of the area's frames are called, directly or not, by the frame at address cfp.
 func (a *stackArea) inward(cfp attach.Address, frameSize int) int {
 	if cfp <= a.cfp {
 		return 0
@@ -50,12 +50,12 @@ func (a *stackArea) inward(cfp attach.Address, frameSize int) int {
 	return max(a.inner, a.size()-int(a.end-cfp)/frameSize)
 }
 
-// agree proves the frames of the first copy with the other copies. drop is the number of innermost frames that are not
-// proven, or all frames if the copies are of different stacks. Each copy ends with the area's frames.
+// agree compares the first copy with the others, to find the frames that were really on the stack. drop is the number
+// of innermost frames for which this is not sure. It is all frames if the copies are of different stacks.
 //
-// The context of each later copy was read between the frames of two copies. A frame that is equal in both was in
-// memory at that moment. It was also on the stack, unless it lies further in than that context's innermost frame.
-// Popped frames keep their bytes, so equal bytes alone prove nothing.
+// Equal bytes alone are not enough, because a frame keeps its bytes after it was popped. But a context was read after
+// the first copy's frames, and before the frames of each later copy. A frame that is equal in both was in memory at
+// the time between. It was on the stack then, unless it lies further in than the innermost frame of this context.
 func (r *stackReader) agree(a *stackArea, copies []stackCopy) (drop int) {
 	for i := range copies[1:] {
 		drop = max(drop, r.differ(a, copies[0].frames, &copies[i+1]))
@@ -63,8 +63,7 @@ func (r *stackReader) agree(a *stackArea, copies []stackCopy) (drop int) {
 	return drop
 }
 
-// alike reports whether two copies of a stack have the same context and frames. A stack of a fiber that does not run
-// does not change, so its copies must be alike.
+// alike reports whether two copies have the same context and frames. Two copies of a fiber that does not run must be.
 func alike(a, b *stackCopy) bool { return a.ec == b.ec && bytes.Equal(a.frames, b.frames) }
 
 func (r *stackReader) differ(a *stackArea, first []byte, c *stackCopy) (drop int) {
@@ -83,9 +82,9 @@ func (r *stackReader) differ(a *stackArea, first []byte, c *stackCopy) (drop int
 		if bytes.Equal(f, g) {
 			continue
 		}
-		// Only pc and sp of this frame differ: it is the same call, which went on between the copies. The first copy
-		// shows where it was then. Dropping it would charge the time of a method that makes many short calls to its
-		// caller. ZJIT keeps pc and code outside the frame, so equal bytes prove less there.
+		// Only pc and sp differ: the same call went on between the copies. It counts as it is in the first copy.
+		// Without it, the time of a method that makes many short calls would be charged to its caller. With ZJIT pc
+		// and code are not in the frame, so equal bytes prove less.
 		if bytes.Equal(f[frameISeq:], g[frameISeq:]) && (!r.vm.ZJITFrames || i == 0 && cfp == a.cfp) {
 			return i
 		}

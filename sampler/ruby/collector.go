@@ -39,8 +39,8 @@ func (r *collector) bracket() *thread {
 	return found
 }
 
-// countsAround reports whether a pair of object counters is read again, before frames of t that are read again. It
-// returns true if t holds the GVL and the first call read no pair before its frames. Otherwise the first pair counts.
+// countsAround reports whether to read a pair of object counters before frames of t that are read again. It returns
+// true if a pair is due, only t held a GVL, and the first call read no pair for t. Otherwise the first pair counts.
 // Copies agree most easily while the target stands still, so a later pair would underrate code that makes many calls.
 func (r *collector) countsAround(t *thread) bool {
 	if r.gc == nil || !r.gc.PairDue() || r.around == t || r.list.soleOwner() != t {

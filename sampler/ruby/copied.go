@@ -39,11 +39,11 @@ var errNotFrames = errors.New("what was copied are no control frames")
 // copied stacks can be named. With ZJIT they cannot, because parts of its frames are elsewhere.
 func (r *copier) Contexts() (at int, ok bool) { return r.o.ThEC, !r.vm.ZJITFrames && r.o.ThEC >= 0 }
 
-// CopiedKey appends to key all that the name of a copied stack depends on. Stacks with equal keys have the same name
-// while the proof of one of them is valid. The key has each frame's code, the position in it, and the method that the
-// frame's environment names. It lacks the method if the environment is on the heap. Then the name depends on the code
-// alone, except if several classes share a method's body (def in a hook that several modules run). CopiedKey reads no
-// state of the Reader that changes, so any goroutine may call it.
+// CopiedKey appends to key all that the name (StackID) of a copied stack depends on. Stacks with equal keys have the
+// same name while the proof of one of them is valid. The key has each frame's code, the position in it, and the method
+// that the frame's environment names. It lacks the method if the environment is on the heap. Then the name depends on
+// the code alone, except if several classes share a method's body (def in a hook that several modules run). CopiedKey
+// reads no state of the Reader that changes, so any goroutine may call it.
 func (r *copier) CopiedKey(s *CopiedStack, key []byte) []byte {
 	size := r.o.Code.FrameSize
 	for f := s.Frames; len(f) >= size; f = f[size:] {

@@ -10,7 +10,7 @@ import (
 // maxNameTries is how many stack ticks try to read a thread's name. If all fail, ddtop waits until Ruby changes it.
 const maxNameTries = 50
 
-// threadNamer reads the names and native threads of threads.
+// threadNamer finds out the name of each Ruby thread, and the native thread on which it runs.
 type threadNamer struct {
 	*target
 	list *threadList

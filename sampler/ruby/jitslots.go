@@ -55,8 +55,8 @@ type jitSlots struct {
 	values []attach.Address
 }
 
-// learn sets the slots of the next read. Of the bytes in frames, only the last n are frames on the stack. The bytes
-// before them remain from earlier calls. Such calls often happen again, so their slots are read ahead.
+// learn sets the slots of the next read. Only the last n bytes of frames are frames on the stack. The bytes before
+// them are left from calls that have returned. Such calls often happen again, so their slots are read, too.
 func (j *jitSlots) learn(d *code.Decoder, frames []byte, n int) {
 	j.now = d.JITSlots(frames, j.now[:0])
 	last := attach.Address(0)
@@ -131,9 +131,9 @@ func (j *jitSlots) plan(batch []attach.Range, from int) []attach.Range {
 	return batch
 }
 
-// take finds the values of the frames' slots in a batch that was read. drop is the number of innermost frames whose
-// slot was not read, or differs between copies. torn is true if a slot differs. The innermost frame's own slot may
-// change while it names the same code, because its pc moves on.
+// take finds the values of the frames' slots in a batch that was read. drop is how many innermost frames to drop,
+// because a slot was not read or differs between copies. torn is true if a slot differs. The innermost frame's slot
+// may differ if it names the same code, because the frame's pc moves on.
 func (j *jitSlots) take(r *stackReader, batch []attach.Range, frames []byte) (drop int, torn bool) {
 	j.now = r.dec.JITSlots(frames, j.now[:0])
 	n := len(j.now)

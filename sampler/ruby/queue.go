@@ -167,7 +167,7 @@ func (r *gvlReader) followQueue(rc *ractor) queueOutcome {
 
 // followTail walks from the node in last toward the front, and stops at the first member that is still in its old
 // place. kept is this member's index, or -1 if there is none. The threads behind it are new and go to queue.tail.
-// behind is the node of the foremost of them, or head if there is none. ok is false if the queue cannot be followed.
+// behind is the node of the first of them, or head if none is new. ok is false if the queue cannot be followed.
 func (r *gvlReader) followTail(rc *ractor, head, last attach.Address) (kept int, behind attach.Address, ok bool) {
 	q := &rc.queue
 	q.tail = q.tail[:0]
@@ -192,9 +192,9 @@ func (r *gvlReader) followTail(rc *ractor, head, last attach.Address) (kept int,
 	return -1, behind, true
 }
 
-// followFront walks from the node in first toward the end. It stops at the first old member up to index kept, and
-// returns its index. It appends the threads in front of it to queue.next. ok is false if it meets no such member, or
-// if the queue cannot be followed.
+// followFront walks from the node in first toward the end. It stops at the first member of the last tick up to index
+// kept, and returns this index. Threads in front of it go to queue.next. ok is false if there is no such member, or if
+// the queue cannot be followed.
 func (r *gvlReader) followFront(rc *ractor, head, first attach.Address, kept int) (from int, ok bool) {
 	q := &rc.queue
 	before := head
@@ -215,7 +215,7 @@ func (r *gvlReader) followFront(rc *ractor, head, first attach.Address, kept int
 	return 0, false
 }
 
-// followGone checks that the members in parts have left the queue. It marks those that were not read as wanted.
+// followGone checks that the members in parts have left the queue. It marks members as wanted if they were not read.
 func (r *gvlReader) followGone(parts ...[]*thread) queueOutcome {
 	missing := false
 	for _, part := range parts {
@@ -241,8 +241,8 @@ func (r *gvlReader) hasLeft(t *thread) bool {
 	return t.met == r.list.ticks || t.readIn == r.list.ticks && !r.queued(t)
 }
 
-// inPlace reports whether t still follows head or the last thread of the parameter before, the members in front of it.
-// It returns true if this tick has not read t.
+// inPlace reports whether t still follows head or the last thread of before, the members that were in front of t. If
+// this tick has not read t, inPlace returns true.
 func (r *gvlReader) inPlace(t *thread, before []*thread, head attach.Address) bool {
 	if t.readIn != r.list.ticks {
 		return true

@@ -10,7 +10,7 @@ const (
 	// queueWaitNS is how long a thread must have waited for a Queue before the Queue is read, in ns. Most waits are
 	// shorter or have an empty Queue.
 	queueWaitNS = int64(1e9)
-	// queueLookNS is the interval between two readings of a Queue, in ns.
+	// queueLookNS is the interval between two readings of the same Queue, in ns.
 	queueLookNS = int64(500e6)
 	// maxQueueLooks bounds the Queues that a tick reads. Each takes three reads of a few bytes.
 	maxQueueLooks = 4

@@ -25,8 +25,8 @@ func (r *stackReader) swapResting(s *stackState) {
 }
 
 // probe reports whether one copy of a thread's frames may be enough, because the thread waits in the same place as
-// before. If so, it plans to read that place. It returns false with ZJIT, because the known slots belong to other
-// frames.
+// before. If so, it plans to read that place. It returns false with ZJIT, because the known places of JIT frames
+// (slots) belong to other frames.
 func (r *stackReader) probe(s *stackState) bool {
 	if s.end == 0 || r.vm.ZJITFrames {
 		return false
@@ -41,8 +41,8 @@ func (r *stackReader) probe(s *stackState) bool {
 	return true
 }
 
-// unchanged reports whether frames, which end at the address end, equal the kept frames or the resting frames. Resting
-// frames that match become the kept ones. It returns false if drop frames are not proven. For live, see keptStack.
+// unchanged reports whether frames, which end at the address end, equal the kept or the resting frames (which then
+// become the kept ones). It returns false if drop, the number of unproven frames, is not 0. live: see keptStack.
 func (r *stackReader) unchanged(s *stackState, frames []byte, end attach.Address, drop int, live bool) bool {
 	if r.same(s, frames, end, drop, live) {
 		return true
@@ -54,7 +54,7 @@ func (r *stackReader) unchanged(s *stackState, frames []byte, end attach.Address
 	return r.same(s, frames, end, drop, live)
 }
 
-// fits reports whether the resting stack has the current execution context and a VM stack that ends at end.
+// fits reports whether the resting stack is still valid: same execution context, same stack end, same generation.
 func (r *stackReader) fits(s *stackState, end attach.Address) bool {
 	o := &s.resting
 	return o.rests && o.keptEC == s.ec && o.keptEnd == end && o.asideIn == r.dict.Generation()

@@ -13,11 +13,11 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
-// ErrNoScheduler means that exact mode cannot follow the form of the main ractor's scheduler in this Ruby.
+// ErrNoScheduler means that the main ractor's scheduler of this Ruby has a form that exact mode cannot follow.
 var ErrNoScheduler = errors.New("this Ruby's scheduler can't be followed exactly")
 
-// mutexSize is the number of bytes of a pthread_mutex_t that isMutex examines. glibc and musl use no more, except for
-// 8 bytes without meaning in glibc's on aarch64 (struct_mutex.h, pthreadtypes-arch.h).
+// mutexSize is how many bytes isMutex examines. A pthread_mutex_t of glibc and musl uses no more, except for 8 bytes
+// without meaning in glibc's on aarch64 (struct_mutex.h, pthreadtypes-arch.h).
 const mutexSize = 40
 
 // Scheduler has the places of the main ractor's scheduler in the process's memory.
@@ -36,8 +36,8 @@ type Scheduler struct {
 	// rb_thread_t. It is -1 if the word holds the rb_thread_t's address instead (2.6 and 2.7).
 	ExecutionContext int64
 	ThreadOfEC       int
-	// Region, Unblock, Status and Context are offsets of fields in an rb_thread_t. The fields are its region without
-	// the GVL, the function that unblocks it, its status and its execution context.
+	// Region, Unblock, Status and Context are offsets of fields in an rb_thread_t: the region without the GVL that the
+	// thread is in, the function that wakes the thread up, its status, and its execution context.
 	Region, Unblock, Context int
 	Status                   layout.Field
 	// Mutex is the offset in an rb_thread_t of the Mutex that the thread wants to lock. Collector is the address of
@@ -68,7 +68,7 @@ type scheduling struct {
 // is ErrNoScheduler if the scheduler cannot be followed, or an error of reading.
 func (r *scheduling) Scheduler() (Scheduler, error) { return r.scheduler(true) }
 
-// UnprobedScheduler is Scheduler for callers that put no breakpoints into the process.
+// UnprobedScheduler is the same as Scheduler, for callers that put no breakpoints into the process.
 func (r *scheduling) UnprobedScheduler() (Scheduler, error) { return r.scheduler(false) }
 
 func (r *scheduling) scheduler(breakpoints bool) (Scheduler, error) {
@@ -110,8 +110,8 @@ func (r *scheduling) scheduler(breakpoints bool) (Scheduler, error) {
 	if !isMutex(&mutex) {
 		return none("at %v, where its mutex is in the layout of Ruby %s, is none (% x)", s.Lock, r.vm.Version, mutex)
 	}
-	// Before 3.0 no thread-local variable leads to the thread. The thread is a value of pthread_getspecific, in the
-	// native thread's block.
+	// Before 3.0 no thread-local variable leads to the thread. The thread is a value of pthread_setspecific(3), which
+	// is in the memory that describes the native thread.
 	specific := o.VMRactorSet < 0
 	threads, ok := r.nativeWords(rc.threads, specific)
 	if !ok {
@@ -127,9 +127,9 @@ func (r *scheduling) scheduler(breakpoints bool) (Scheduler, error) {
 	return s, nil
 }
 
-// nativeWords returns, for each native thread, the address to search for in its own memory: its execution context or,
-// if specific is true, its rb_thread_t. Threads that have not begun or cannot be read are left out. ok is false if a
-// thread with a tid has no known pthread_t.
+// nativeWords returns the word that is searched for in each native thread's own memory. It is the address of the
+// thread's execution context or, if specific is true, of its rb_thread_t. Threads that have not begun or cannot be
+// read are left out. ok is false if a thread has a tid but no known pthread_t.
 func (r *scheduling) nativeWords(threads []*thread, specific bool) (words []ownword.Word, ok bool) {
 	for _, t := range threads[:min(len(threads), ownword.MaxThreads)] {
 		native := r.native(t)
@@ -201,7 +201,7 @@ func (r *scheduling) SchedulerThreads(s *Scheduler) ([]SchedulerThread, error) {
 	return out, nil
 }
 
-// Span returns the range of an rb_thread_t that the method Of needs, in bytes.
+// Span returns the range of an rb_thread_t that the method Of reads, as two offsets in bytes.
 func (s *Scheduler) Span() (from, to int) {
 	const word = 8
 	ends := []int{s.ReadyNode + 2*word, s.Region + word, s.Unblock + word, s.Status.Offset + word}
@@ -212,7 +212,7 @@ func (s *Scheduler) Span() (from, to int) {
 	return from, slices.Max(ends)
 }
 
-// Of returns the state of a thread from the bytes of its rb_thread_t, b, which include Span. owner is the GVL's owner.
+// Of returns a thread's state from the bytes b of its rb_thread_t, which include Span. owner is the GVL's owner.
 func (s *Scheduler) Of(b []byte, addr attach.Address, tid int32, owner attach.Address) SchedulerThread {
 	in := func(node int) bool {
 		next := attach.Address(le64(b[node:]))
@@ -223,16 +223,16 @@ func (s *Scheduler) Of(b []byte, addr attach.Address, tid int32, owner attach.Ad
 		is.Queued, is.Linked = in(s.ReadyNode), in(s.RunningNode)
 		return is
 	}
-	// In these releases the node is also used for a list of threads to be woken. A thread that is in neither list, and
-	// in no region without the GVL, will queue again (docs/internals/threads.md#the-gvl-and-its-queue).
+	// Up to 3.2 the node also links threads that are to be woken. A runnable thread in neither list, and in no region
+	// without the GVL, will queue again (docs/internals/threads.md#the-gvl-and-its-queue).
 	waits := sampler.Status(s.Status.In(b)) == sampler.Runnable && le64(b[s.Region:]) == 0
 	is.Linked, is.Queued = is.Owner, !is.Owner && (in(s.ReadyNode) && le64(b[s.Unblock:]) == 0 || waits)
 	return is
 }
 
-// Listed calls the function each for every thread that the last Read listed. It does nothing if known is the number of
-// the current list. tid is 0 while a thread has no native thread. Listed returns the number of the list, which is
-// never 0. Only the goroutine that calls Read may call it.
+// Listed calls each for every thread that the last Read listed. It returns the number of this list, which is never 0.
+// If known is this number, the caller has the list, and Listed calls nothing. n is the number of threads. tid is 0
+// while a thread has no native thread. Only the goroutine that calls Read may call it.
 func (r *scheduling) Listed(known uint64, each func(n int, addr attach.Address, id sampler.ThreadID, tid int32)) uint64 {
 	if n := uint64(r.list.walks); n == known {
 		return n
@@ -243,7 +243,7 @@ func (r *scheduling) Listed(known uint64, each func(n int, addr attach.Address, 
 	return uint64(r.list.walks)
 }
 
-// forgetsMutex reports whether a release leaves mutexes as they are in a forked child (Ruby's Bug 21860: 3.4.0 to
-// 3.4.8). A mutex that another thread held then is held forever. A thread at a breakpoint during the fork often has a
-// mutex: of 183 forks 18 hung.
+// forgetsMutex reports whether a release does not unlock mutexes in a forked child (Ruby's Bug 21860: 3.4.0 to 3.4.8).
+// If another thread had such a mutex at the fork, the child waits for it forever. A thread at a breakpoint during the
+// fork often has one: of 183 forks 18 hung.
 func forgetsMutex(r places.Release) bool { return r.Major == 3 && r.Minor == 4 && r.Patch < 9 }

@@ -83,9 +83,9 @@ func (r *selection) tooLate(nowNS int64) bool {
 	return false
 }
 
-// peek reads the schedulers ahead of a selective tick, to learn which threads to read. The tick reads them again and
-// uses only the second reading. With the first, a thread that unexpectedly got the GVL would seem to hold it for too
-// short a time.
+// peek reads the schedulers ahead of a selective tick, to learn which threads the tick must read. The tick then reads
+// the schedulers again and uses only this second reading. With the first reading, a thread that got the GVL in between
+// would seem to hold it for too short a time.
 func (r *selection) peek() {
 	r.list.ticks++
 	r.list.read = r.list.read[:0]
@@ -113,8 +113,8 @@ func (r *selection) peek() {
 	}
 }
 
-// planThreads adds the structs of threads to the batch. It adds all, or only the threads that take part in the
-// scheduling. In a selective stack tick it also adds the threads whose turn it is.
+// planThreads adds the structs of threads to the batch. If selective is false, it adds all threads. Otherwise it adds
+// those that take part in the scheduling, and in a stack tick also those whose turn it is.
 func (r *selection) planThreads(depth sampler.Depth, selective bool) {
 	now := r.now()
 	if depth == sampler.StackTick {

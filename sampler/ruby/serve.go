@@ -11,32 +11,32 @@ import (
 )
 
 const (
-	// workShare limits the time for reading new requests and jobs to one part in workShare of the reading time. Each
-	// takes 40 to 250 µs. On a server with hundreds of requests per second they would use up a small budget, and
-	// stacks would be read half as often.
+	// Reading new requests and jobs may take 1/workShare of the reading time. Each takes 40 to 250 µs. Without this
+	// limit, a server with hundreds of requests per second would use up a small budget. Then stacks would be read half
+	// as often.
 	workShare = 4
-	// New requests may always be read for 1/workFloor of all time (0.15 % of a CPU). This is for all processes
-	// together.
+	// Reading new requests may always take 1/workFloor of all time (0.15 % of a CPU), even beyond workShare. All
+	// processes together share this time.
 	workFloor = 660
 )
 
 // ntPthread is the distance from the pthread_t of a rb_native_thread to its tid, in bytes (vm_core.h, 3.2 to 4.0).
 const ntPthread = 8
 
-// workReader reads what threads work for.
+// workReader finds the requests and jobs that threads work for.
 type workReader struct {
 	*target
 	list *threadList
-	// leads is the buffer of findWork. lookNS and lookSinceNS are the times of findWork's last call. They become NowNS
-	// and SinceNS of work.Frames.
+	// leads is the buffer of findWork. lookNS and lookSinceNS are nowNS and sinceNS of the last findWork, for frames
+	// of fibers.
 	leads               []work.Lead
 	lookNS, lookSinceNS int64
 	// tracer finds the active spans of threads. published is the place where threads publish their spans. It is nil if
 	// they publish none.
 	tracer    *trace.Finder
 	published atomic.Pointer[trace.Published]
-	// finder finds the request or job of a thread. If frugal is true, finder has a time limit for new requests.
-	// workedNS is when the limit was last extended.
+	// finder finds the request or job of a thread. If frugal is true, the time for new requests is limited. workedNS
+	// is when findWork last added time to this limit.
 	finder *work.Finder
 	frugal bool
 	// noRequests is true if the work of threads is not read at all (Options.NoRequests).
@@ -48,14 +48,14 @@ type workReader struct {
 type servingState struct {
 	work work.State
 	span trace.State
-	// outer has the states of the fibers that have resumed the thread's running fiber, the latest first. Each fiber
-	// has its own entry. In a common one, fibers would overwrite each other's states in every tick.
+	// outer has a work.State for each fiber that has resumed the thread's running fiber, the latest first. If fibers
+	// shared one State, they would overwrite it in every tick.
 	outer []*work.State
 	// looks counts the searches for work since the thread's stack was read, up to stillLooks.
 	looks int
 }
 
-// stillLooks is how many times a thread that does not move is searched for work. The first search may run out of time.
+// stillLooks limits the searches for the work of a thread that does not move. It is not 1, as a search may lack time.
 const stillLooks = 2
 
 // maxOuter limits the entries in servingState.outer. Each has 1 KB.
@@ -92,13 +92,13 @@ func (s *servingState) lost() {
 	s.span.Lost()
 }
 
-// unplan marks the ranges that planWork added as unusable, because this tick does not read them or could not.
+// unplan marks the memory that planWork planned as not read, because this tick left it out or could not read it.
 func (s *servingState) unplan() {
 	s.work.Unplan()
 	s.span.Unplan()
 }
 
-// planWork adds the memory that the last search for the thread's work has read, after the thread's stack.
+// planWork plans to read again what the last search for the thread's work has read, together with the thread's stack.
 func (r *workReader) planWork(t *thread) {
 	if r.noRequests {
 		return
@@ -110,7 +110,7 @@ func (r *workReader) planWork(t *thread) {
 	}
 }
 
-// dropUnreadWork makes findWork search again for threads whose memory from planWork was not read completely.
+// dropUnreadWork makes findWork search again for threads whose memory of planWork was not read completely.
 func (r *workReader) dropUnreadWork() {
 	p := &r.plan
 	for i, x := range p.parts {
@@ -138,7 +138,7 @@ func (r *Reader) SetPublished(variable attach.ThreadLocal, keys []string) {
 	r.serving.published.Store(trace.NewPublished(variable, keys))
 }
 
-// native returns the place of a thread's pthread_t, or its value. The result is empty if the place is not known.
+// native returns a thread's pthread_t, or the address at which it is stored. The result is empty if neither is known.
 func (r *target) native(t *thread) trace.Native {
 	if r.o.ThNT < 0 {
 		if r.o.ThPthread < 0 {
@@ -153,8 +153,8 @@ func (r *target) native(t *thread) trace.Native {
 	return trace.Native{At: nt + attach.Address(r.o.NTTID) - ntPthread}
 }
 
-// findWork finds the requests and jobs of the threads whose stacks this tick has read. The results of the other
-// threads are as old as their stacks. born is waitingFibers.born.
+// findWork finds the requests and jobs of the threads whose stacks this tick has read. Other threads keep their
+// earlier results. born returns when a fiber was first seen (waitingFibers.born).
 func (r *workReader) findWork(nowNS, sinceNS int64, born func(t *thread, ec attach.Address) int64) {
 	if r.noRequests {
 		return
@@ -172,7 +172,7 @@ func (r *workReader) findWork(nowNS, sinceNS int64, born func(t *thread, ec atta
 		r.workedNS = sinceNS
 	}
 	published := r.published.Load()
-	// The first thread can use more of the time from Allow than the others, so each tick begins with another thread.
+	// Allow gives a time for all threads, and the first may use it up. So each tick begins with another thread.
 	first := int(r.list.turn) % max(len(r.list.read), 1)
 	for i := range r.list.read {
 		t := r.list.read[(first+i)%len(r.list.read)]
@@ -223,8 +223,8 @@ func (r *workReader) findWork(nowNS, sinceNS int64, born func(t *thread, ec atta
 	}
 }
 
-// findOuterWork searches the stack of a fiber that has resumed the running fiber for the thread's work. It does so
-// only if the running fiber has none. The fiber's stack was just read. links are the words that lead to the fiber.
+// findOuterWork searches a fiber that has resumed the running fiber for the thread's work. It does so only if the
+// running fiber has none. The fiber's stack was just read. links are the words that lead to the fiber.
 func (r *fiberReader) findOuterWork(t *thread, ec attach.Address, links []link) {
 	s := &t.serves
 	if r.serving.noRequests || !s.work.Idle() || r.over() {
@@ -236,8 +236,8 @@ func (r *fiberReader) findOuterWork(t *thread, ec attach.Address, links []link) 
 	}
 }
 
-// maxFiberLooks bounds how often the search for a fiber's work is repeated. On a full machine ddtop can lose its CPU
-// during a search, and a suspended fiber has no later sample.
+// maxFiberLooks limits how often a search for a fiber's work is repeated. On a full machine ddtop can lose its CPU
+// during a search. It cannot wait for a later sample, because a suspended fiber has none.
 const maxFiberLooks = 5
 
 // fiberServing finds the work of a waiting fiber whose stack was just read. links are the words that lead to it.

@@ -7,12 +7,12 @@ import (
 )
 
 // stackKind is the purpose of reading a stack. It decides where the frames are expected and how many copies are made.
-// The number of copies decides how the frames are proven.
+// Of two copies or more, ddtop keeps the frames that are equal in them. A single copy must equal the kept stack.
 type stackKind uint8
 
 const (
-	// stackMoving is for a thread that may run. It reads the context, then the frames near their last place and some
-	// further in, once for each copy. Last comes the thread's pointer to the context of its running fiber.
+	// stackMoving is for a thread that may run. Each copy has the context, the frames near their last place, and some
+	// frames beyond the innermost one. At the end, the thread's pointer to its running fiber's context is read.
 	stackMoving stackKind = iota
 	// stackStill is for a thread that has stood still. One copy of its stack is enough if it equals the kept stack.
 	stackStill
@@ -129,7 +129,7 @@ func (r *stackReader) planStack(p *plan, t *thread, kind stackKind) {
 	}
 }
 
-// addCopies adds to p the copies that the plan of describes: context (at ec) and frames, and once values.
+// addCopies adds to p the ranges of all copies: each has the context at ec and frames, the first one also values.
 func (r *stackReader) addCopies(p *plan, of *stackPlan, ec attach.Address, copies []stackCopy, values []byte) {
 	a, fs := &of.area, r.o.Code.FrameSize
 	n, cut := a.size()*fs, a.inner*fs

@@ -23,23 +23,23 @@ const (
 	// stackLost means that the context could not be read. stackUnread means that other memory could not be read.
 	stackLost stackOutcome = iota
 	stackUnread
-	// stackNone means that the thread has no stack: it has not started, or has ended.
+	// stackNone means that the thread has no stack, because it has not started or has ended.
 	stackNone
-	// stackUnseen means that the context is new, so its frames were not planned. stackGrown means that the frames
-	// reach further in than planned. stackDeep means that there are more frames than a guess may cover. After each of
-	// these outcomes the place of the frames is known.
+	// These three mean that the frames must be read again, at a place that is now known. stackUnseen: the context is
+	// new, so none were planned. stackGrown: the frames reach further in than planned. stackDeep: there are more than
+	// may be planned.
 	stackUnseen
 	stackGrown
 	stackDeep
 	// stackFound means that the frames were read.
 	stackFound
-	// stackSame means that the frames equal the kept frames. stackChanged means that they differ, and that there is no
-	// second copy to prove them.
+	// stackSame means that the frames equal the kept ones. stackChanged means that they differ, but only one copy was
+	// read, so they may be torn.
 	stackSame
 	stackChanged
 	// stackSwitched means that the thread switched to another fiber during the reading.
 	stackSwitched
-	// stackSlotless means that the place of some JIT frames was not known. Now it is.
+	// stackSlotless means that the addresses of some JIT frames were not known before the reading. Now they are.
 	stackSlotless
 	// stackTorn means that the copies agree on no frame. stackPartly means that they agree on the outer frames, and
 	// stackAgreed that they agree on all.
@@ -64,7 +64,7 @@ func (r *target) window(ec []byte) (low, end, cfp attach.Address, ok bool) {
 	return low, end, cfp, true
 }
 
-// locate returns the place of the frames that the first context names, from the plan of a reading and its results.
+// locate returns where the frames are, by the context in the first copy. got are this stack's ranges after reading.
 func (r *stackReader) locate(t *thread, got []attach.Range) (stackArea, stackOutcome) {
 	p := &t.stack.plan
 	if p.kind == stackExact {
@@ -100,7 +100,7 @@ func (r *stackReader) locate(t *thread, got []attach.Range) (stackArea, stackOut
 	return area, stackFound
 }
 
-// compare proves the frames that were read. They must equal the kept frames, or the copies must agree. drop is the
+// compare checks the frames that were read: either they equal the kept frames, or their copies must agree. drop is the
 // number of innermost frames in which the copies differ.
 func (r *stackReader) compare(p *plan, t *thread, area *stackArea, running bool) (drop int, outcome stackOutcome) {
 	s := &t.stack
@@ -149,8 +149,8 @@ func (s *stackState) found(area *stackArea, frameSize int) []byte {
 	return all[len(all)-area.size()*frameSize:]
 }
 
-// finishStack takes the results of a planned reading. It returns false if the stack must be read again, unless last is
-// true. running is true if the thread may hold the GVL.
+// finishStack evaluates a planned reading. It returns false if the stack must be read again. If last is true, there is
+// no other reading, so it returns true. running is true if the thread may hold the GVL.
 func (r *stackReader) finishStack(p *plan, t *thread, running, last bool) bool {
 	s := &t.stack
 	s.next = stackMoving
@@ -204,8 +204,8 @@ func (r *stackReader) finishStack(p *plan, t *thread, running, last bool) bool {
 	return r.decodeStack(t, &area, drop, running, last || exact) || last
 }
 
-// readExact reads a stack whose address is known, in a system call of its own. Such a stack is large. Its size can
-// reduce how much of the next stack is read (stackReader.grow).
+// readExact reads a stack at once, in a system call of its own, because its address is known and it is large. Its size
+// can reduce how much of the next stack is read (stackReader.grow).
 func (r *stackReader) readExact(t *thread, running, last bool) bool {
 	if !r.planAndRead(&r.exact, t) {
 		if last {
@@ -216,8 +216,8 @@ func (r *stackReader) readExact(t *thread, running, last bool) bool {
 	return r.finishStack(&r.exact, t, running, last)
 }
 
-// planAndRead plans and does an exact reading, and reports whether it could read. With ZJIT it reads twice, because at
-// the first reading the known slots belong to other frames.
+// planAndRead makes an exact reading. It returns false if that fails. With ZJIT it reads twice: the first reading
+// shows which frames have JIT frames, and the second one also reads these.
 func (r *stackReader) planAndRead(p *plan, t *thread) bool {
 	reads, s := 1, &t.stack
 	if r.vm.ZJITFrames {

@@ -35,13 +35,13 @@ const (
 type stackReader struct {
 	*target
 	list *threadList
-	// maxDepth is the number of frames read of a stack. fullDepth is its value while there is room. stackBytes is the
-	// memory of all copies of stacks, up to maxStackBytes. If it passes cutAt, maxDepth is halved. Then shrink is true
-	// until the larger copies are freed.
+	// maxDepth is the number of frames read of a stack, and fullDepth its value while there is room. stackBytes is the
+	// memory of all copies of stacks, up to maxStackBytes. If stackBytes passes cutAt, maxDepth is halved. Then shrink
+	// is true until the larger copies are freed.
 	maxDepth                                    int
 	stackBytes, maxStackBytes, cutAt, fullDepth int
 	shrink                                      bool
-	// exact is a plan for a single stack, such as readExact makes.
+	// exact is the plan for reading a single stack at once (readExact).
 	exact plan
 	// ways counts the stacks by the way in which they were read.
 	ways [ways]uint64
@@ -81,7 +81,7 @@ type keptStack struct {
 	// topSelf are the receivers of the innermost frames, innermost first. topC is true for the frames of C functions.
 	topSelf [4]uint64
 	topC    [4]bool
-	// slots are the JIT frames of the control frames, for head's ZJIT.
+	// slots are the JIT frames of the control frames, for ZJIT in Ruby's development branch (head).
 	slots []attach.Address
 	// rests is true if the thread neither had the GVL nor wanted it when the stack was accepted. live is true if it
 	// was decoded as a stack in execution (code.Stack.Live).
@@ -107,14 +107,14 @@ type stackState struct {
 	keptStack
 	// resting is a stack on which the thread waited before.
 	resting restingStack
-	// fibers are the stacks of the fibers that resumed the running fiber, in the version fibersOf of the stack.
+	// fibers are the stacks of the fibers that resumed the running fiber. They are of the stack's version fibersOf.
 	fibers   []sampler.StackID
 	fibersOf stackVersion
 	quiet    int
 	version  stackVersion
 	// outer is what the last decoding found about the outer frames. The next decoding uses it.
 	outer code.Kept
-	// jit is used only for head's ZJIT.
+	// jit is used only for ZJIT in Ruby's development branch (head).
 	jit jitSlots
 }
 

@@ -10,12 +10,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Named limits of the search for suspended fibers.
+// Limits of the search for suspended fibers.
 const (
-	// maxFiberSlot is the size of the largest slots that are searched, in bytes. A Fiber's object has 40.
+	// maxFiberSlot limits the size of the heap slots that are searched, in bytes. A Fiber's object takes 40.
 	maxFiberSlot = 80
-	// maxSuspended bounds the fibers that are found. maxDataTypes bounds the types of objects that are distinguished
-	// during the search.
+	// maxSuspended limits the number of found fibers. maxDataTypes limits the types of T_DATA objects that are
+	// remembered as fibers or not.
 	maxSuspended = 20_000
 	maxDataTypes = 4096
 )
@@ -87,8 +87,8 @@ func (r *fiberReader) suspended(ctx context.Context) (sampler.Fibers, error) {
 	return out, nil
 }
 
-// thread notes the active fibers of a thread. It also notes the thread's first fiber, which has no Ruby object until
-// the program asks for it.
+// thread notes the active fibers of a thread. It also adds the thread's first fiber to the found ones. The search
+// would miss it, because its Ruby object exists only after the program has requested it.
 func (f *fiberFinder) thread(t *thread) {
 	if t.stack.ec == 0 {
 		return
@@ -102,7 +102,7 @@ func (f *fiberFinder) thread(t *thread) {
 	}
 }
 
-// page notes the fibers among the objects of a page, whose slots have size bytes. more is false if the list is full.
+// page adds the fibers of a heap page to found. size is the size of a slot. more is false if found is full.
 func (f *fiberFinder) page(page attach.Range, size int) (more bool) {
 	objects := &f.o.Objects
 	for at := 0; at+size <= len(page.Buf); at += size {

@@ -72,7 +72,7 @@ type threadList struct {
 	turn uint
 	// read are the threads whose words the current tick has read.
 	read []*thread
-	// allRead is true if every thread was read since the segments were laid out.
+	// allRead is true if every thread was read after the last call of layoutSegments.
 	allRead bool
 }
 

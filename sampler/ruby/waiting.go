@@ -18,7 +18,7 @@ const (
 	// unsignedShare takes the place of idleShare while no thread has been seen to switch fibers. Then there may be no
 	// fiber to find.
 	unsignedShare = 60_000
-	// waitingSavings is the most time that is saved up, in ns. It is also the time at first, so that fibers show soon.
+	// waitingSavings is the most time that is saved up, in ns. The savings start full, so that fibers show soon.
 	waitingSavings = int64(40e6)
 	// waitingSlice limits the time of a tick for fibers, in ns. The last step may exceed it. Most steps need 0.5 ms.
 	waitingSlice = int64(1_500_000)
@@ -43,7 +43,7 @@ const (
 	// maxRootTasks bounds the requests of threads that are remembered, to identify a request that a thread has left to
 	// a fiber.
 	maxRootTasks = 4096
-	// maxBirthNS limits the age of a time that is reported as the earliest possible begin of a request, in ns.
+	// The earliest possible begin of a request is reported only if it is at most maxBirthNS ns ago.
 	maxBirthNS = int64(1e9)
 )
 

@@ -1,10 +1,10 @@
 package ruby
 
-// way is how a stack was read, and by what it was proven.
+// way is how a stack was read, and what proved it right.
 type way int
 
 const (
-	// waySeen means that the execution context was new. wayGrown means that the stack reached further in than was
+	// waySeen means that the execution context was new. wayGrown means that the stack had more inner frames than were
 	// read. Both need another reading, whose way is counted too.
 	waySeen way = iota
 	wayGrown
@@ -21,7 +21,7 @@ const (
 	wayCut
 	// wayPart means that only the outer frames are kept, because the copies agree only on these.
 	wayPart
-	// waySuffix counts the stacks of wayTwice to wayPart whose outer frames were not decoded again.
+	// waySuffix counts stacks of wayTwice to wayPart whose outer frames were known and not decoded again.
 	waySuffix
 	// wayFiber means two copies of a fiber that does not run.
 	wayFiber

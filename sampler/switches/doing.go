@@ -6,8 +6,8 @@ import "github.com/ddtop/ddtop/sampler"
 // the way into a system call, or back.
 const longNS = 50_000
 
-// selects are the system calls that wait for the descriptors of a set. The number is unknown, so FDs is 1 if there
-// are any.
+// selects are the system calls that wait for a set of descriptors. How many are in the set is unknown, so FDs is 1 if
+// there are any.
 var selects = map[string]bool{"select": true, "pselect6": true}
 
 // polls are the system calls that wait for the descriptors of an array.
@@ -29,9 +29,9 @@ func (r *Record) sleeps() sampler.Doing {
 	return d
 }
 
-// woke notes that a thread's wait in a system call without the GVL has ended, if the thread then had to wait for a
-// CPU. If Ruby's own status says that the thread sleeps, it counts as asleep until this status changes, as with
-// samples.
+// woke notes that a thread's wait in a blocking region ended at r.WokenNS, if the thread then had to wait for a CPU.
+// It runs from then on. If Ruby's own status still says that the thread sleeps, it counts as asleep until this status
+// changes, as with samples.
 func (m *Machine) woke(t *thread, r *Record) {
 	d := &t.doing
 	if t.state == released && d.Kind == sampler.DoingSleeps && d.Region && r.WokenNS > t.atNS && r.InNS-r.WokenNS > longNS {

@@ -18,8 +18,8 @@ const (
 	// sendNS is the time from when a thread gives the GVL away to send something, until it loses its CPU. It loses the
 	// CPU to the server on the same machine.
 	sendNS = 40_000
-	// againNS is the longest time of a system call that does not wait, in ns. The thread gave the GVL away and got it
-	// back on the same CPU without a sleep.
+	// againNS is the longest time of a system call that does not wait, in ns. In such a call, the thread gives the GVL
+	// away and gets it back on the same CPU without sleeping.
 	againNS = 50_000
 	// exitNS is the time from when a thread gives the GVL away for the last time until its native thread ends.
 	exitNS = 25_000
@@ -277,7 +277,7 @@ func (m *Machine) interval(t *thread, r *Record) {
 		case is == waiting:
 			m.move(t, r, gave+(r.NS-gave)/2, is)
 		case called && r.Before33 && r.Owner == 0 && end-gave > againNS:
-			// The thread that it woke has not taken the GVL yet. This one had it once more before its next call.
+			// The thread that t woke has not taken the GVL yet. t held it once more before its present call.
 			m.turnOf(t, r, gave+againNS, end)
 		}
 		return
@@ -304,9 +304,9 @@ func (m *Machine) interval(t *thread, r *Record) {
 	}
 }
 
-// joined notes the threads that others have put into the queue. This happened after the last record of the GVL's
-// holder, which usually is the thread that does it. Only the next record of a thread in the queue shows whether it was
-// off its CPU then, and has not queued by itself.
+// joined notes the threads that other threads have put into the queue, according to r. Usually the GVL's holder does
+// this, so it happened after the holder's last record. Such a thread may also have queued by itself. Only its next
+// record shows whether it was off its CPU at that time, which excludes this.
 func (m *Machine) joined(r *Record) {
 	at := r.NS
 	if h := m.holder; h != nil && h.atNS < r.NS {
@@ -388,7 +388,7 @@ func (m *Machine) move(t *thread, r *Record, at int64, to state) {
 	m.tell(r, at, to, false, stack)
 }
 
-// leave ends a thread's hold of the GVL, if there is one.
+// leave ends a thread's hold of the GVL, if the thread holds it.
 func (m *Machine) leave(t *thread, at int64) {
 	if m.holder != t {
 		return
@@ -398,8 +398,8 @@ func (m *Machine) leave(t *thread, at int64) {
 	m.turn = (m.turn + 1) % maxTurns
 }
 
-// tell queues a thread's state at a time. whole is true if this is the time of the record r, because r has the GVL's
-// owner at that time only. stack is the stack with which a wait ends, or that the thread runs.
+// tell queues a thread's state at a time. whole is true if this is the time of the record r. Only then r.Owner is the
+// GVL's owner at this time. stack is the stack with which a wait ends, or that the thread runs.
 func (m *Machine) tell(r *Record, at int64, is state, whole bool, stack Named) {
 	x := exact.Record{NS: at - at%unitNS, TID: r.TID, Kind: exact.Unlocked, Before33: r.Before33, Thread: r.Thread, DelayNS: r.DelayNS - r.DelayNS%unitNS}
 	if r.Kind == Began {

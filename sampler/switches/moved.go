@@ -11,9 +11,9 @@ const (
 	briefNS = 50_000
 	// ranNS is the least time on a CPU of a thread that has run Ruby code.
 	ranNS = 30_000
-	// sliceNS separates two kinds of sleep while others wait for the GVL. A thread that sleeps later than sliceNS
-	// after it woke up has probably used up its time slice. An earlier sleep is more likely its own wish. The slice
-	// began with the thread's hold, or with the first wait for it.
+	// sliceNS helps to guess why a thread went to sleep while others wait for the GVL. If it slept later than sliceNS
+	// after it woke up, it has probably used up its time slice. If it slept earlier, this was probably its own wish.
+	// The slice began with the thread's hold, or with the first wait of another thread.
 	sliceNS = 5_000_000
 	// maxMoves limits the events that wait for the next Glance. If there are more, they are dropped, and the results
 	// are in doubt.
@@ -50,10 +50,10 @@ type Words struct {
 	DelayNS                          int64
 }
 
-// Glance is one reading of memory, between two times.
+// Glance is one reading of memory, made between FromNS and ToNS.
 type Glance struct {
 	FromNS, ToNS int64
-	// Owner is the thread that owned the GVL at both times. Sure is false if the owner was not the same at both.
+	// Owner is the thread that owned the GVL at both times. Sure is false if the two times showed different owners.
 	Owner    uint64
 	Sure     bool
 	Before33 bool
@@ -61,9 +61,9 @@ type Glance struct {
 	Threads []Words
 }
 
-// Movements make Records of the threads' moves, and of glances at memory. While a thread has no CPU, memory shows its
-// activity. If the thread moved again before a glance, its activity is concluded from its other moves and from other
-// threads' moves. One goroutine uses it.
+// Movements make Records from the moves of threads, and from glances at memory. A glance shows what a thread does
+// while it has no CPU. If the thread moved again before a glance, its activity is concluded from its other moves and
+// from other threads' moves. Only one goroutine uses a Movements.
 type Movements struct {
 	threads map[int32]*mover
 	// recent is a cache of threads, by the TID modulo recentThreads.
@@ -302,7 +302,7 @@ func (m *Movements) count(t *mover, n int) {
 	}
 }
 
-// conclude finds what a thread did in an ended sleep without a glance.
+// conclude finds out what a thread did in a sleep that ended before a glance at it.
 func (m *Movements) conclude(t *mover) {
 	if t.words.Thread == 0 {
 		return
@@ -366,7 +366,7 @@ func (m *Movements) glance(g *Glance) {
 			m.Seen++
 			m.record(t, Out, t.outNS, is, owner)
 		case is != t.is:
-			// Another thread has put it into the queue, or has given it the GVL.
+			// Another thread has put this thread into the queue, or has given it the GVL.
 			if t.lookedNS > t.outNS {
 				m.record(t, Clock, t.lookedNS, t.is, 0)
 			}
@@ -407,7 +407,8 @@ func (m *Movements) record(t *mover, kind Kind, at int64, is state, owner uint64
 	case is == running:
 		m.holder = t
 	case kind == Out && h != nil && h != t && h.is == running && (h.on || h.preempted) && h.inNS <= t.inNS:
-		// It gave the GVL to this thread for a while, without a sleep, and has it again.
+		// The previous holder h gave the GVL to this thread for a while, without going to sleep itself, and has it
+		// again.
 		m.record(h, Clock, at, running, 0)
 	}
 }

@@ -90,7 +90,7 @@ func (r *Record) SetStatus(word uint64) {
 	r.Runnable = r.Status == sampler.Runnable
 }
 
-// Named is a stack that waits for its name.
+// Named is a copied stack whose frames may not have their names yet.
 type Named interface {
 	// Ready reports whether the stack has its name, or has waited too long for it.
 	Ready() bool
@@ -98,7 +98,7 @@ type Named interface {
 	Name() (stack, resumes sampler.StackID)
 }
 
-// Worked is a request that waits to be found.
+// Worked is a request that a thread has begun, but that may not be found in the target's memory yet.
 type Worked interface {
 	// Ready reports whether the request was found, or has waited too long.
 	Ready() bool

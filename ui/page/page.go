@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// sharedKeys are keys that several views have. Zero means none.
+// sharedKeys names a set of keys that several views have. Zero means that a view has no such keys.
 type sharedKeys uint8
 
 const (
@@ -30,7 +30,8 @@ type Page interface {
 	// About returns the text for the rule above the view.
 	About(sc *scene.Scene) string
 	Draw(a canvas.Area, sc *scene.Scene)
-	// Detail describes the selection. If name is empty, rest explains how to select something.
+	// Detail describes the selection in two parts, name and rest. If nothing is selected, name is empty, and rest
+	// explains how to select something.
 	Detail(sc *scene.Scene) (name, rest string)
 	// Stack returns the text for the clipboard: the selection, and its frames, one per line, the innermost first as
 	// Ruby prints them. There are no lines if nothing is selected.
@@ -54,41 +55,43 @@ type Fetching interface {
 // Msg is a message for pages: the result of a command that a page has started.
 type Msg interface{ ForPage() }
 
-// Timed is a page with a time axis, on which the user can select a time span with the mouse. a is the area of the
-// page, below the rule with the views' names. For the live view it is the whole screen.
+// Timed is a page with a time axis on which the user can select a time span with the mouse. AxisArea returns the place
+// of the axis. a is the area of the page, below the rule with the views' names, or the whole screen for the live view.
 type Timed interface {
 	AxisArea(a canvas.Area, sc *scene.Scene) canvas.Area
 }
 
-// Wheeled is a page that handles the mouse wheel itself. If done is false, the wheel acts as the arrow keys.
+// Wheeled is a page that handles the mouse wheel itself. If Wheel returns false for done, the wheel acts as the arrow
+// keys.
 type Wheeled interface {
 	Wheel(h scene.Host, x, y, d int, onAxis bool) (cmd tea.Cmd, done bool)
 }
 
-// Parted is a page that shows a list only at times. Lists reports whether it shows one now, so that a search can
-// filter the list.
+// Parted is a page that does not always show a list. Lists reports whether it shows one now. If so, a search filters
+// the list.
 type Parted interface{ Lists() bool }
 
-// Counted is a page that counts the results of a search.
+// Counted is a page that counts the results of a search. Found returns the count as text.
 type Counted interface{ Found() string }
 
-// Named is a page that caches names. NamesChanged makes the page read them again.
+// Named is a page that keeps names. NamesChanged is called when names are hidden or shown, and makes the page read
+// them again.
 type Named interface{ NamesChanged() }
 
-// View registers a page.
+// View describes a page to the screen: its name, its key and how to make it.
 type View struct {
 	ID scene.PageID
-	// Key leads to the page. It is empty for a page that only other pages lead to.
+	// Key is the key that opens the page. It is empty for a page that can only be opened from other pages.
 	Key    string
 	Help   string // what the page shows, in the help
 	Shared sharedKeys
-	// Offered reports whether a process has the view. It is nil if every process has it.
+	// Offered reports whether the page makes sense for a process. It is nil if it does for every process.
 	Offered func(o scene.Offers) bool
-	// Make returns the page, or nil if something else makes it.
+	// Make returns a new page. Make is nil if other code makes the page.
 	Make func(c *widget.Parts) Page
 }
 
-// Makes converts a constructor of a page to the type of View.Make.
+// Makes returns construct as a function with the type of the field View.Make.
 func Makes[P Page](construct func(*widget.Parts) P) func(*widget.Parts) Page {
 	return func(c *widget.Parts) Page { return construct(c) }
 }

@@ -203,7 +203,7 @@ func MostText(share float64) string { return strconv.FormatFloat(share*100, 'g',
 // ManyPartial is the share of incomplete stacks from which on the screen warns about them.
 const ManyPartial = 0.05
 
-// slower returns why ddtop reads less often than the user asked for. It is "" if ddtop reads as often.
+// slower returns why ddtop reads less often than the user asked for. It is "" if ddtop reads at the wanted rates.
 func (f *Figures) slower(p *sampler.Process) string {
 	asked := fmt.Sprintf("; asked for were %s and %s", style.Rate(p.LockRate), style.Rate(p.StackRate))
 	switch {

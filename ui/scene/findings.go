@@ -47,7 +47,8 @@ type Findings struct {
 	Owners []*Member
 	// Note replaces the findings while there is nothing to judge yet.
 	Note string
-	// Below is a text about the processes below the shown process that can be watched. It is empty if there are none.
+	// Below is a text about the descendants of the shown process that can be watched, too. It is empty if there are
+	// none.
 	Below string
 	// Others names the worst active finding of other processes. It is empty if there is none.
 	Others string
@@ -114,7 +115,7 @@ func (f *Findings) GrowingText() string {
 		units.Bytes(g.FromBytes), units.Bytes(g.ToBytes), units.ProseDuration(g.SpanNS))
 }
 
-// BelowText says how many processes below a process can be watched, too, and with which key.
+// BelowText says how many descendants of a process can be watched, too, and with which key.
 func BelowText(p *sampler.Process, below int) string {
 	one, many := "process", "processes"
 	if strings.HasPrefix(p.Part, "master") {

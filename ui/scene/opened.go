@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// Opened is the request or job whose thread the user has opened, with its later fate. It is zero if there is none.
+// Opened is the request or job whose thread the user has opened, and what became of it since. It is zero if the user
+// has opened none.
 type Opened struct {
 	Number sampler.WorkNumber
 	Thread sampler.ThreadID

@@ -48,8 +48,8 @@ type HeapReader interface {
 	// of. These MemoryParts are nil if they cannot be read.
 	Count(ctx context.Context, memory bool) (*sampler.HeapCount, *sampler.MemoryParts, error)
 	// Explain returns lines of text: what holds the objects of a class, or the largest objects if class is empty.
-	// progress receives how many pages have been copied. hurry returns true once the user does not want to wait. Then
-	// the rest is copied with a whole CPU, whatever the budget.
+	// progress receives how many pages have been copied. hurry returns true as soon as the user wants the answer
+	// quickly. Then the rest is copied with a whole CPU, even if this exceeds the budget.
 	Explain(ctx context.Context, class string, hurry func() bool, progress func(done, total int)) (string, error)
 }
 
@@ -103,11 +103,12 @@ type Options struct {
 	Exact ExactSwitch
 	// Native switches C stacks of running threads on and off. It is nil if this is impossible, as Exact is.
 	Native NativeSwitch
-	// Heap returns the reader of the heap of a process. It is nil if no heap can be read: for a recording.
+	// Heap returns the reader of the heap of a process. It is nil if no heap can be read, as for a recording.
 	Heap func(pid int) HeapReader
-	// Below reports that the caller shows the processes below the target, too, when Run returns ErrBelow.
+	// Below is true if the caller can also show the processes below the target. Run then returns ErrBelow when the
+	// user wants to see them.
 	Below bool
-	// Replay reports that the Source is a recording, so its end is not the end of a process.
+	// Replay is true if the Source is a recording. Then its end is not the end of a process.
 	Replay bool
 	// Suspend lets ctrl-z and SIGTSTP stop ddtop and give the terminal back until ddtop goes on. Set it only if a shell
 	// can let ddtop go on.
@@ -116,7 +117,7 @@ type Options struct {
 	Input  io.Reader
 	Output io.Writer
 
-	// Tmux reports that the terminal is tmux's, by the environment.
+	// Tmux is true if the environment shows that the terminal is tmux's.
 	Tmux bool
 }
 
@@ -138,7 +139,7 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// A SwitchFollower is an ExactSwitch of a process that can be followed by its thread switches
+// A SwitchFollower is an ExactSwitch that also reports whether its process is followed by its thread switches
 // (docs/reference/switches.md).
 type SwitchFollower interface {
 	SwitchStatus() sampler.SwitchStatus
@@ -156,7 +157,7 @@ type Against struct {
 // spanNS is how long the recording is, in ns.
 func (x *Against) spanNS() int64 { return x.Weights.ToNS - x.Weights.FromNS }
 
-// About returns the recording's name, length and end.
+// About returns a text with the recording's name, its length, and the time of its end.
 func (x *Against) About() string {
 	return fmt.Sprintf("%s: %s until %s", x.Name, units.ProseDuration(x.spanNS()), x.Process.WallTime(x.Weights.ToNS).Format("15:04:05"))
 }
@@ -176,9 +177,9 @@ func threadPattern(name string) string {
 	}, name)
 }
 
-// RootLike returns a function that labels the recording's threads. A thread gets the label that root gives to a thread
-// with a similar name (threadPattern) in own, the snapshot of the shown process. Without such a thread, it gets its
-// name.
+// RootLike returns a function that labels the recording's threads, so that they match threads of the shown process. A
+// thread gets the label that root gives to a thread with a similar name (threadPattern) in own, the process's
+// snapshot. If there is none, its label is its name.
 func (x *Against) RootLike(root func(sampler.ThreadID) string, own *flamegraph.Snapshot, dict *sampler.Dictionary) func(sampler.ThreadID) string {
 	if root == nil {
 		return nil

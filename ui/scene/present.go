@@ -40,8 +40,8 @@ func (sc *Scene) ShowableState(s store.SourceState) store.SourceState {
 	return s
 }
 
-// ShowableFindings returns findings whose texts name no directories, if the view hides these. Findings that were made
-// before the view hid directories still have texts that can name the files of their stacks, and their peers.
+// ShowableFindings returns findings whose texts name no directories, if the view hides these. It changes the texts,
+// because findings that were made before the view hid directories still name files of their stacks, and their peers.
 func (sc *Scene) ShowableFindings(of *store.Store, list []findings.Finding) []findings.Finding {
 	if !sc.HidesNames() {
 		return list

@@ -12,8 +12,8 @@ import (
 )
 
 // Scene is the input of a picture: the data of the last refresh, the shown time span, and the appearance of the
-// screen. Views read it to load, to draw and to describe. They only change its zones, while they draw. The Model makes
-// the changes for keys and clicks.
+// screen. Views read it to load, to draw and to describe. They change only Zones, the areas that react to a click, and
+// only while they draw. The Model makes the changes for keys and clicks.
 type Scene struct {
 	Span
 	style.Colors
@@ -121,7 +121,7 @@ func (sc *Scene) TimeWindow(tl *timeline.Timeline, spanNS int64, cells int) (fro
 	return end - (toNS - fromNS), end
 }
 
-// NowWord returns the word for the end of the time shown.
+// NowWord returns the word for the end of the time shown: "now", "then" or "end".
 func (sc *Scene) NowWord() string {
 	switch {
 	case sc.Frozen:
@@ -141,7 +141,7 @@ func (sc *Scene) When() string {
 	return "last " + span
 }
 
-// StackWord returns the words for the time at which a stack was read.
+// StackWord returns words for the time at which a stack was read, such as "now" or "at the end".
 func (sc *Scene) StackWord() string {
 	if w := sc.NowWord(); w != "end" {
 		return w
@@ -154,7 +154,8 @@ const (
 	MinWidth, MinHeight = 60, 15
 	// WideWidth is the width from which on groups open automatically, and four shares and long descriptions fit.
 	WideWidth = 100
-	// MinTimelineColumns and MinFlameRows are guaranteed on a terminal of 80x24.
+	// MinTimelineColumns and MinFlameRows are the columns and rows that these parts get at least on a terminal of
+	// 80x24.
 	MinTimelineColumns = 36
 	MinFlameRows       = 6
 	// MaxLanes limits how many GVL lanes are drawn. Each ractor has a lane.
@@ -238,7 +239,8 @@ func NewRegions(w, h int, d Demand) Regions {
 		legend = 1
 	}
 	left -= legend
-	// The flamegraph gets two fifths, or less if it is not that deep. It also gets what the timeline does not need.
+	// The flamegraph gets two fifths of the rows that are left, or less if it is not that deep. It also gets the rows
+	// that the timeline does not need.
 	least := MinFlameRows
 	if h < 24 {
 		least = 3

@@ -16,20 +16,21 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// Served has the requests and jobs of a picture.
+// Served has the requests and jobs that the screen shows.
 type Served struct {
-	// Seen is true once any request or job was seen.
+	// Seen is true if any request or job was seen since ddtop started.
 	Seen bool
 	// Running are the requests in progress at the moment shown, the oldest first. ServingOf has each thread's work.
 	Running   []account.Request
 	ServingOf map[sampler.ThreadID]sampler.Serving
 	// Last is the request that ended last, while none is in progress. It is nil if none is remembered.
 	Last *account.Request
-	// Endpoints are the routes and the classes of jobs in the time shown. Those with most time come first.
+	// Endpoints are the routes and the classes of jobs in the time shown, the one with the most time first.
 	Endpoints []account.Endpoint
-	// Lengths has the lengths of all requests that began and ended in the time shown. PerSecond is how many ended.
+	// Lengths has the lengths of all requests that began and ended in the time shown. PerSecond is how many requests
+	// ended per second.
 	Lengths gvl.Histogram
-	// Queued holds the times for which they had waited before a thread took them.
+	// Queued has the times that these requests waited before a thread took them.
 	Queued    gvl.Histogram
 	slackNS   int64 // mean error of Lengths
 	PerSecond float64
@@ -39,7 +40,8 @@ type Served struct {
 	WaitNS  int64 // how long all threads together waited for the GVL in the time shown
 	// LeftOut is how many requests and jobs were not recorded one by one, because too many were in progress.
 	LeftOut uint64
-	// RoutesFromNS is the time from which on endpoints are known, if it is after the begin of the time shown, else 0.
+	// RoutesFromNS is set if endpoints are known only for the later part of the time shown. It is the time at which
+	// this part begins. Otherwise it is zero.
 	RoutesFromNS int64
 	// Fibers are the fibers that wait, by the last reading. It is nil if there was no reading, or if an earlier moment
 	// is shown. fibersNS is the age of the reading, in ns.
@@ -49,8 +51,8 @@ type Served struct {
 	Server serverSeen
 }
 
-// Load updates the requests of the moment shown. If the parameter endpoints is true, it also updates the endpoints of
-// the time shown. Callers set it when new weights are made.
+// Load updates the requests of the moment shown. If endpoints is true, it also updates the endpoints of the time
+// shown. Callers set endpoints when they compute new weights.
 func (s *Served) Load(sc *Scene, r *store.Reading, endpoints bool) {
 	if sc.Frozen {
 		s.Running = r.Requests.At(sc.AtNS)
@@ -106,8 +108,8 @@ func (s *Served) Load(sc *Scene, r *store.Reading, endpoints bool) {
 }
 
 // Length returns a quantile of the lengths of requests: Length(0.95) is the length that 95 % of them did not exceed.
-// Only requests that began and ended in the time shown count. It is "–" if there are none. All quantiles have the same
-// precision. If half of the requests may be off by much, all quantiles are upper bounds.
+// Only requests that began and ended in the time shown count. It is "–" if there are none. If half of the lengths may
+// be wrong by much, Length returns an upper bound ("≤"). All quantiles have the same precision.
 func (s *Served) Length(q float64) string {
 	if n, _ := s.Lengths.Count(); n == 0 {
 		return "–"
@@ -125,7 +127,7 @@ func (s *Served) QuantileName(q float64) string {
 	return name
 }
 
-// LengthText writes a request's length. atMost adds ≤, if samples were too rare to exclude a shorter length.
+// LengthText returns a request's length as text. If atMost is true, it adds "≤", because the request may be shorter.
 func LengthText(ns int64, atMost bool) string {
 	if atMost {
 		return "≤" + units.Duration(ns)
@@ -142,7 +144,7 @@ func (s *Served) QueuedText() string {
 	return fmt.Sprintf("queued p50 %s p95 %s max %s before", units.Duration(s.Queued.Quantile(.5)), units.Duration(s.Queued.Quantile(.95)), units.Duration(longest))
 }
 
-// oldLookNS is the age of a reading of fibers from which on the screen shows this age, in ns.
+// oldLookNS is an age, in ns. If the last reading of fibers is older, the screen shows its age.
 const oldLookNS = int64(2e9)
 
 // FibersText counts the fibers that wait, or is "": "400 fibers wait", "400 fibers wait (as of 4 s ago)".
@@ -266,8 +268,8 @@ func (sc *Scene) RequestForms(ts gvl.ThreadState) []string {
 	return forms
 }
 
-// OwnPlace returns the innermost frame of the program's own code, with its file and line. Without own code, it returns
-// the innermost frame written in Ruby, or "".
+// OwnPlace returns the innermost frame of the program's own code, with its file and line. If a stack has no own code,
+// it returns the innermost frame that is written in Ruby. It returns "" if there is none.
 func OwnPlace(dict *sampler.Dictionary, stack sampler.StackID) string {
 	text := func(f *sampler.Frame) string {
 		if ext := filepath.Ext(f.Path); ext != "" && ext != ".rb" && !f.C { // a template's method has a generated name
@@ -292,8 +294,8 @@ func OwnPlace(dict *sampler.Dictionary, stack sampler.StackID) string {
 	return style.CodeLine(canvas.Clean(p.String()), style.LineIn(filepath.Base(p.Path), line, false))
 }
 
-// ServingForms adds a request to the texts for what a thread does, if there is room for both. It never replaces a text
-// that says what the thread waits for.
+// ServingForms adds a thread's request to the texts for what the thread does, if there is room for both. A narrow
+// screen still shows what the thread waits for, rather than the request.
 func ServingForms(s gvl.State, forms []string, request string) []string {
 	if s.Held() || s == gvl.Native {
 		return []string{forms[0] + "  " + request} // the drawing code cuts it to fit
@@ -311,7 +313,7 @@ func ServingForms(s gvl.State, forms []string, request string) []string {
 	return append(with, forms...)
 }
 
-// serverClasses begin the names of methods of servers and job runners. Read-only.
+// serverClasses are beginnings of the names of methods that only servers and job runners have. Read-only.
 var serverClasses = []string{"Puma::", "Unicorn::", "Pitchfork::", "WEBrick::", "Falcon::", "Async::HTTP::Server", "Thin::", "PhusionPassenger::",
 	"Iodine", "Agoo", "Sidekiq::", "Resque::", "Delayed::Worker", "GoodJob::", "SolidQueue::", "Que::", "Shoryuken::", "Karafka::"}
 
@@ -367,7 +369,8 @@ type EndpointKey struct {
 	Other bool
 }
 
-// Number returns the endpoint's ID in weights: zero for the zero key, NoEndpoint if no weight has the endpoint.
+// Number returns the ID by which weights name the endpoint. It is zero for the zero key, and NoEndpoint if no weight
+// belongs to the endpoint.
 func (k EndpointKey) Number(r *store.Reading) flamegraph.EndpointID {
 	if k == (EndpointKey{}) {
 		return 0

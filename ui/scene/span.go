@@ -10,7 +10,7 @@ import (
 // Span is the time span that is shown. It is WindowNS long and ends at AtNS.
 type Span struct {
 	WindowNS int64
-	// Frozen is true if AtNS stays. Otherwise AtNS follows the newest sample.
+	// Frozen is true if AtNS does not change. Otherwise the picture is live: AtNS is the time of the newest sample.
 	Frozen bool
 	AtNS   int64
 	// liveNS is the window to return to when the picture is live again. It is zero unless Show has changed the window.
@@ -34,7 +34,8 @@ var speeds = []float64{0.1, 0.25, 0.5, 1, 2, 5, 10, 30}
 // seekParts is the number of steps in which the keys , and . go through the history.
 const seekParts = 10
 
-// maxPlayStep limits the real time that one picture advances, so that playing does not jump after a pause.
+// maxPlayStep limits the real time by which playing advances from one picture to the next. So it does not jump if
+// ddtop was stopped for a while.
 const maxPlayStep = time.Second
 
 // Freeze freezes a live picture at the newest sample.
@@ -63,9 +64,9 @@ func (s *Span) ToggleFreeze() {
 // Bounded returns the moment nearest to ns that can be shown.
 func (s *Span) Bounded(ns int64) int64 { return max(s.OldestNS+store.ColumnNS, min(ns, s.LastNS)) }
 
-// AxisNS returns the time span that a time axis covers: the window, or the known part of it. The known part is rounded
-// up, so that the axis does not change with every picture. Up to 5 s it is rounded to half seconds. Above, it is
-// rounded to whole seconds, or to a thirtieth of the window if this is more.
+// AxisNS returns the length of a time axis: the window, or only its known part if the history is shorter. The known
+// part is rounded up, so that the axis does not change with every picture. Up to 5 s it is rounded to half seconds.
+// Above, it is rounded to whole seconds, or to a thirtieth of the window if this is more.
 func (s *Span) AxisNS() int64 {
 	const secondNS, parts, first = int64(1e9), 30, int64(5e9)
 	known, step := s.AtNS-s.OldestNS, max(secondNS, s.WindowNS/parts)
@@ -145,8 +146,8 @@ func (s *Span) ChangeSpeed(d int) {
 	s.speed = speeds[max(0, min(i, len(speeds)-1))]
 }
 
-// PlayOn moves the moment that is shown by the time since the last picture, and reports whether it did. It stops at
-// the end: the last moment of a recording, or the present of a live process.
+// PlayOn advances the shown moment by the time since the last picture, and reports whether it did so. It stops at the
+// end: the last moment of a recording, or the present of a live process.
 func (s *Span) PlayOn(now time.Time) bool {
 	s.Playing = s.Playing && s.Frozen // space or ] has led back to now
 	if !s.Playing {

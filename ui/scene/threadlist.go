@@ -43,8 +43,8 @@ type Thread struct {
 	Name   string
 	Ractor sampler.RactorID
 	State  gvl.ThreadState
-	// Known is true if State is known. Seen is true if State.State is known, even if only from the timeline's last
-	// column.
+	// Known is true if all of State is known. Seen is true if at least State.State is known, which can come from the
+	// timeline's last column.
 	Known, Seen bool
 	Totals      [gvl.NumStates]int64
 	BusyNS      int64 // the part of Totals in which the thread was busy
@@ -75,8 +75,8 @@ func StateWord(s gvl.State, rests bool, t *style.Theme) (string, canvas.Style) {
 const idle = "idle"
 
 // activeShare is the share of its time above which a thread counts as active, if it was neither parked nor asleep nor
-// listening. For threads that have ended it is a share of the time shown. Otherwise, each thread that lived for a few
-// ms would count as active, because it was busy for most of them.
+// listening. For threads that have ended it is a share of the time shown, not of their life. Otherwise each thread
+// that lived for a few ms would count as active, because it was busy for most of its life.
 const activeShare = 0.005
 
 // Load reads the threads between two times, and their totals. states are the threads' states at the end of this time.
@@ -117,8 +117,8 @@ func (l *Threads) Load(r *store.Reading, states []gvl.ThreadState, fromNS, toNS 
 
 // WaitForOthers sets the state to gvl.Lock for threads that sleep in Ruby's view, but wait for other threads. Such a
 // thread waits for a connection of a pool, or waits for another thread during a request or a job. The flamegraph uses
-// the same rule (findings.Resting.State). s is the sample of the threads' states, or nil. A thread at work on a
-// request or a job is not idle.
+// the same rule (findings.Resting.State). s is the sample of the threads' states, or nil. WaitForOthers also clears
+// Idle for threads at work on a request or a job.
 func (l Threads) WaitForOthers(resting *findings.Resting, s *sampler.Sample) {
 	if s == nil {
 		return
@@ -138,7 +138,8 @@ func (l Threads) WaitForOthers(resting *findings.Resting, s *sampler.Sample) {
 	}
 }
 
-// AnyActive reports whether any of the threads is active. Threads that have ended count together, as one thread.
+// AnyActive reports whether any of the threads is active. The busy time of threads that have ended is added up, as if
+// they were one thread.
 func (l Threads) AnyActive(members []int, spanNS int64) bool {
 	var ended int64
 	for _, m := range members {
@@ -163,8 +164,8 @@ func (l Threads) MostlyGone(members []int) bool {
 	return gone*2 > len(members)
 }
 
-// Search keeps the threads whose name matches the expression, and the threads that ran a matching function in the time
-// of the weights. If re is nil, it keeps all.
+// Search marks threads as left out, unless their name matches the expression, or they ran a matching function in the
+// time of the weights. If re is nil, it keeps all.
 func (l Threads) Search(re *regexp.Regexp, weights *flamegraph.Snapshot, dict *sampler.Dictionary) {
 	if re == nil {
 		return
@@ -200,7 +201,8 @@ func (l Threads) Search(re *regexp.Regexp, weights *flamegraph.Snapshot, dict *s
 	}
 }
 
-// Serve keeps the threads that worked for an endpoint in the time of the weights. If endpoint is zero, it keeps all.
+// Serve marks threads as left out, unless they worked for an endpoint in the time of the weights. If endpoint is zero,
+// it keeps all.
 func (l Threads) Serve(endpoint flamegraph.EndpointID, weights *flamegraph.Snapshot) {
 	if endpoint == 0 {
 		return
@@ -250,8 +252,8 @@ func (l Threads) Counted() string {
 	return all + " threads"
 }
 
-// lastState returns a thread's state at a moment in the past. It is the state with the largest share of the last kept
-// column before the moment.
+// lastState returns a thread's state at a moment in the past. It is the state that took the largest share of the
+// timeline's column before this moment.
 func lastState(tl *timeline.Timeline, id sampler.ThreadID, ns int64) (gvl.State, bool) {
 	for _, c := range tl.Row(id, ns-tl.ColumnNS(), ns, 1) {
 		if c.Listed() > 0 {
@@ -280,7 +282,7 @@ func (l Threads) GroupRow(g Group) Row {
 	return w
 }
 
-// Members returns the threads of a row, and the row's name. ids is nil if the row is gone.
+// Members returns the threads of a row, and the row's name. ids is nil if none of the row's threads exists now.
 func (l Threads) Members(k RowKey) (ids map[sampler.ThreadID]bool, name string) {
 	if k == (RowKey{}) {
 		return nil, ""
@@ -331,7 +333,7 @@ func (c StateCounts) String() string {
 	return strings.Join(parts, " · ")
 }
 
-// Draw writes the counts with full words, short words or letters, whichever fits.
+// Draw writes the counts with full words. If there is no room, it writes short words, or else only letters.
 func (c StateCounts) Draw(a canvas.Area, t *style.Theme, st canvas.Style) {
 	short := -1
 	for s, n := range c {

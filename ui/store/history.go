@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// FineColumnNS is the length of a column of a timeline that is made from the history.
+	// FineColumnNS is the length of a column of the fine timeline, which is made from the history.
 	FineColumnNS = int64(10 * time.Millisecond)
-	// MaxFineNS limits the time span of a timeline that is made from the history, because all samples of the span are
-	// read again.
+	// MaxFineNS limits the time span of a fine timeline. A longer one would take too long, because all samples of the
+	// span are read again.
 	MaxFineNS = int64(5 * time.Second)
-	// fineLeadNS is how long before a time span the reading begins, in ns. Then the classifier knows the threads, and
-	// the stream knows the holder of the GVL. fineTrailNS is how long the reading continues after the span, in ns,
-	// because later samples complete it. If samples are rare, it continues for knownBy samples, but at most for
-	// maxTrailNS.
+	// fineLeadNS is how long before a time span the reading of the history begins, in ns. At the begin of the span,
+	// the classifier then knows the threads, and the stream the holder of the GVL. fineTrailNS is how long the reading
+	// continues after the span, in ns, because some states become known only with later samples. If samples are rare,
+	// it continues for knownBy samples, but at most for maxTrailNS.
 	fineLeadNS  = int64(time.Second)
 	fineTrailNS = int64(60 * time.Millisecond)
 	maxTrailNS  = int64(3 * time.Second)
 	knownBy     = 2
-	// maxFineColumns limits the number of columns, including the columns after the span.
+	// maxFineColumns limits the number of columns of a fine timeline, including the columns after the span.
 	maxFineColumns = 1 << 15
 )
 
@@ -38,8 +38,8 @@ type Fine struct {
 	Err      error
 }
 
-// Fine reads a part of the history again, and makes a timeline of it. The parameter of has the time span and the
-// length of a column.
+// Fine reads a part of the history again, and makes a timeline of it. The parameter of says which time span, and how
+// long a column is.
 func (s *Store) Fine(of FineRange) Fine {
 	f := Fine{FineRange: of}
 	toNS := s.knownAt(min(of.ToNS, of.FromNS+MaxFineNS))
@@ -49,7 +49,8 @@ func (s *Store) Fine(of FineRange) Fine {
 	return f
 }
 
-// knownAt returns the time up to which the history must be read, so that everything up to toNS is known.
+// knownAt returns the time up to which the history must be read. Then samples after toNS have completed what is known
+// up to toNS.
 func (s *Store) knownAt(toNS int64) int64 {
 	n, told := 0, toNS+fineTrailNS
 	// An error is ignored here, because the reading that follows reports it.
@@ -61,20 +62,20 @@ func (s *Store) knownAt(toNS int64) int64 {
 	return told
 }
 
-// readAgain feeds a stream with a span of the history.
+// readAgain classifies the samples of a time span of the history again, and feeds a stream with them.
 func (s *Store) readAgain(fromNS, toNS int64, stream *stream.Stream) error {
 	class := gvl.NewClassifier(s.target, s.Dict)
 	return s.History.Range(fromNS-fineLeadNS, toNS+1, func(x *sampler.Sample) { stream.Feed(x, class.Classify(x)) })
 }
 
 const (
-	// momentNS is the length of the history before a moment that is read to find out what each thread did then, in ns.
-	// Within it every thread's stack was read. So short a history is read fast enough for a key press.
+	// momentNS is how much history before a moment is read to find out what each thread did then, in ns. In this time,
+	// every thread's stack was read at least once. It is short enough to be read for a key press.
 	momentNS = int64(300e6)
-	// nearNS limits how long before a moment a sample may lie to be copied. It is more than the usual time from the
-	// last sample to the moment. Copying every sample would double the cost.
+	// Moment copies only samples in the last nearNS before the moment, because copying every sample would double the
+	// cost. The last of them is the result. nearNS is longer than the usual time from the last sample to the moment.
 	nearNS = int64(10e6)
-	// maxMomentAgeNS is how long before a moment its last sample may lie.
+	// maxMomentAgeNS limits how old the last sample before a moment may be. Otherwise Moment returns nothing.
 	maxMomentAgeNS = int64(2e9)
 	// maxSinceNS limits how far back before a moment the beginning of a thread's state is searched, in ns.
 	maxSinceNS = int64(60e9)
@@ -124,14 +125,15 @@ func (s *Store) Moment(atNS int64) (*sampler.Sample, []gvl.ThreadState, error) {
 	return last, states, nil
 }
 
-// maxChainNS limits the part of a wait for which the history is read again. For a longer wait, its end is read.
+// maxChainNS limits how much of a wait is read again from the history. Of a longer wait only the last part is read.
 const maxChainNS = int64(10e9)
 
 // WaitChain says who held the GVL during a wait.
 type WaitChain struct {
 	Of  WaitKey
 	Sum stream.ChainSum
-	// LenNS is the length of the part of the wait that was read. If Cut is true, this is only its end.
+	// LenNS is the length of the part of the wait that was read. If Cut is true, this is only the last part of the
+	// wait.
 	LenNS int64
 	Cut   bool
 	Err   error

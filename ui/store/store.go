@@ -23,10 +23,11 @@ const (
 	// maxPending limits the samples that wait while a picture is made: 8 s at 1 kHz. Beyond it the Source waits, and
 	// counts the samples that it loses (sampler.Reads.Lost).
 	maxPending = 8192
-	// maxPendingThreads limits the total number of threads in these samples, to about 100 MB.
+	// maxPendingThreads limits the total number of threads in the waiting samples, to about 100 MB.
 	maxPendingThreads = 1 << 19
-	// maxSpare limits the copies of samples that are kept to be used again. About as many samples wait during a
-	// picture. If more waited because the machine was full for a few seconds, the memory of the others is freed.
+	// maxSpare limits the copies of samples that are kept to be used again. Usually about as many samples wait during
+	// a picture. If more had to wait because the machine was full for a few seconds, the copies beyond maxSpare are
+	// freed.
 	maxSpare = 256
 	// ColumnNS is the length of a column of the timeline, in ns.
 	ColumnNS = int64(100 * time.Millisecond)
@@ -330,8 +331,8 @@ func (s *Store) foldOne(x *sampler.Sample) {
 	s.last, s.slow = x.TimeNS, x.Slow
 }
 
-// rareNS is the least time between two samples of an idle process for which each sample wakes up the screen, in ns.
-// Then the screen need not wake up by itself to draw them.
+// rareNS is a distance between samples of an idle process, in ns. If two samples are at least this far apart, the
+// newer one wakes up the screen. Then the screen need not wake up by itself to draw it.
 const rareNS = int64(900e6)
 
 // Stir wakes up a screen that rests because the process is idle.
@@ -394,14 +395,16 @@ func (s *Store) Read(fn func(*Reading)) {
 	})
 }
 
-// Hold sets whether the screen may show data older than the history: a frozen picture, or a picture to compare with.
+// Hold sets whether data older than the history is kept, because the screen still shows it. This is so for a frozen
+// picture, or a picture to compare with.
 func (s *Store) Hold(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held = on
 }
 
-// Newest folds the pending samples, and returns the time of the newest. It returns zero if there is no sample.
+// Newest folds the pending samples, and returns the time of the newest one, or zero if there is none. slow is true if
+// the process is idle in the newest sample.
 func (s *Store) Newest() (atNS int64, slow bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 const (
 	WaitSlotNS   = int64(time.Second)
 	maxWaitSlots = 3600
-	// longestEach is how many waits of each second are kept in the end: the longest. All waits are kept until Events
-	// drops them.
+	// longestEach is how many waits of each second are kept for the whole history: the longest ones. Events keeps all
+	// waits, but only the last maxWaitEvents.
 	longestEach = 32
 	// maxHolderStacks limits the threads whose last stack as holder is remembered.
 	maxHolderStacks = 1 << 12
@@ -41,8 +41,8 @@ type served struct {
 	thread       sampler.ThreadID
 	work         sampler.WorkID
 	fromNS, toNS int64
-	// open are the numbers of ended waits whose last interval has not come yet. Intervals come late, when their stacks
-	// are known, and only they show the request.
+	// open are the numbers of ended waits whose last interval has not come yet. An interval comes late, when its stack
+	// is known. Only the interval shows which request the thread worked for.
 	open []int
 }
 
@@ -95,8 +95,8 @@ func (w *waitLog) Lock(i *gvl.LockInterval) {
 	w.holders[i.Thread] = stack
 }
 
-// Interval remembers what a thread works for while it waits. The request of a wait is the request at that instant, not
-// the request that was read last.
+// Interval remembers what a thread works for while it waits. The request of a wait is the one during the wait, even if
+// ddtop has read a later request since.
 func (w *waitLog) Interval(i *gvl.Interval) {
 	s := w.servedIn(i.Slot)
 	if i.State == gvl.Waiting {
@@ -335,8 +335,8 @@ type ThreadWaits struct {
 	Short   int
 }
 
-// ListOf selects the single waits to list: the waits of a thread that have a least length, up to a number. If Thread
-// is zero, none is listed.
+// ListOf selects the single waits to list: at most AtMost waits of one thread, each at least AtLeastNS long. If Thread
+// is zero, no wait is listed.
 type ListOf struct {
 	Thread    sampler.ThreadID
 	AtLeastNS int64

@@ -58,11 +58,11 @@ func InSteps(v float64) float64 { return math.Round(v*ShadeSteps) / ShadeSteps }
 // shadeRun is the number of columns after which strengths are chosen anew (shades).
 const shadeRun = 16
 
-// shades are the last strengths in a row, by state: of the state itself, and of the wait in it. The next cell is drawn
-// with the last strength if its own differs by less than a step. So noise does not make a row look spotted, which
-// costs 15 to 40 bytes of output a spot. At every shadeRun-th column of time, strengths are chosen anew. So a cell
-// stays the same while the picture moves. Before the first such column of a row, each cell is drawn with its own
-// strength.
+// shades smooths the colours of a row. For each state it has the last strength of the state itself, and of the wait in
+// it. If the strength of the next cell differs by less than a step, the cell is drawn with the last strength.
+// Otherwise noise would make a row spotted, and each spot costs 15 to 40 bytes of output. At every shadeRun-th column
+// of time, strengths are chosen anew. So a cell stays the same while the picture moves. Before the first such column
+// of a row, each cell is drawn with its own strength.
 type shades struct {
 	carried       bool
 	ran           float64
@@ -85,7 +85,8 @@ func (s *shades) GoTo(cell int, fromNS, eachNS int64) {
 	}
 }
 
-// near rounds a strength from 0 to 1 to a step. It returns the last strength instead if v differs from it by less.
+// near rounds the strength v, from 0 to 1, to a step. If v differs from the last strength by less than a step, near
+// returns the last strength instead.
 func (s *shades) near(last *float64, v float64) float64 {
 	if math.Abs(v-*last) < 1.0/ShadeSteps {
 		return *last
@@ -97,7 +98,8 @@ func (s *shades) near(last *float64, v float64) float64 {
 	return v
 }
 
-// eighths returns a share of running in eighths. It keeps the last height if the share is less than an eighth away.
+// eighths returns the share v of running, in eighths. If v is less than an eighth away from the last height, it
+// returns the last height.
 func (s *shades) eighths(v float64) int {
 	if math.Abs(v-s.ran) >= 1.0/8 {
 		v = math.Round(v*8) / 8

@@ -103,7 +103,7 @@ func DrawFindings(f *scene.Findings, a canvas.Area, sc *scene.Scene) {
 	}
 }
 
-// nativeText says in which C functions the first thread of a finding stays. It is empty if that is not known.
+// nativeText says in which C functions the first thread of a finding is. It is empty if that is not known.
 func nativeText(f *findings.Finding) string {
 	if f.Native == "" {
 		return ""
@@ -111,7 +111,7 @@ func nativeText(f *findings.Finding) string {
 	return "in C: " + flamegraph.Printable(f.Native)
 }
 
-// FindingMark returns the sign of a finding with the style of its severity. It is paler if the finding has ended.
+// FindingMark returns the sign of a finding, and its style by severity. The style is dimmed if the finding has ended.
 func FindingMark(f *findings.Finding, t *style.Theme) (string, canvas.Style) {
 	mark, color := severityMark(f.Severity, t)
 	if f.AgoNS != 0 {

@@ -137,7 +137,8 @@ func (v *flamePicture) root() *flamegraph.Node {
 	return v.Tree.Root
 }
 
-// These are the least shares of time from which mostly names a state: for the whole picture, and for one frame.
+// The function mostly names a state only from these shares of time on: one for the whole picture, one for a single
+// frame.
 const (
 	leastOfAll   = 0.1
 	leastOfFrame = 0.005

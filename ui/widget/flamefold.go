@@ -13,8 +13,8 @@ import (
 type Folding uint8
 
 const (
-	// FoldByItself first folds like FoldRuns. If less than half of the program's own code can then be read, it folds
-	// like FoldLibraries from then on.
+	// FoldByItself first folds like FoldRuns. If less than half of the program's own code is then readable in the
+	// picture, it folds like FoldLibraries from then on.
 	FoldByItself Folding = iota
 	// FoldLibraries folds frames that are not the program's own code (flamegraph.Fold).
 	FoldLibraries
@@ -54,8 +54,8 @@ func (v *Flame) setFolding(to Folding) {
 	v.keep(v.wholeNode(v.Selected), v.wholeNode(v.Zoom))
 }
 
-// wholeNode returns the node of the whole tree to which a path leads. If the path leads to several nodes, it returns
-// the heaviest one. It returns nil if there is none.
+// wholeNode returns the node of the whole tree for a path in the folded tree. If the path stands for several nodes, it
+// returns the heaviest one. It returns nil if there is none.
 func (v *flamePicture) wholeNode(p flamegraph.Path) *flamegraph.Node {
 	n, ok := v.Tree.Find(p)
 	if !ok || len(p) == 0 {
@@ -64,8 +64,8 @@ func (v *flamePicture) wholeNode(p flamegraph.Path) *flamegraph.Node {
 	return slices.MaxFunc(v.standsFor(n), func(x, y *flamegraph.Node) int { return cmp.Compare(x.Total, y.Total) })
 }
 
-// keep folds the whole tree anew, and restores the selection and the zoom. It gets both as nodes of the whole tree, or
-// nil.
+// keep folds the whole tree anew, and then restores the selection and the zoom. Both are given as nodes of the whole
+// tree, or nil.
 func (v *Flame) keep(selected, zoom *flamegraph.Node) {
 	v.Tree, v.own = v.Whole, nil
 	v.Zoom, v.Selected = nil, nil
@@ -131,7 +131,7 @@ func (v *Flame) findMatches(zoom *flamegraph.Node) {
 	}
 }
 
-// change returns the change of a node's share of the total.
+// change returns how much a node's share of the total has changed since the base of the comparison (Diff).
 func (v *Flame) change(n *flamegraph.Node) float64 {
 	if v.own == nil {
 		return v.Diff[n]
@@ -156,13 +156,14 @@ const (
 	// leastLabel is the width in columns from which the label of a cell can be read.
 	leastLabel = 6
 	// leastToFold is the least number of samples with which the picture is checked for hidden own code. A process with
-	// ten requests a second has so many in its first seconds.
+	// ten requests per second reaches this number in its first seconds.
 	leastToFold = 10
 )
 
 // hidesOwn reports whether less than half of the weight of the program's own methods can be read in the first rows of
 // the picture. For each stack only the innermost own method counts, because a method that wraps all requests shows
-// nothing about their code. The top level of a file does not count, because bin/rails is one, too.
+// nothing about their code. The top level of a file does not count, because the file bin/rails around all other code
+// is the program's own, too.
 func (v *Flame) hidesOwn(rows int) bool {
 	if v.Inverted || len(v.Zoom) > 0 || rows <= 0 || v.Whole.Samples < leastToFold {
 		return false
@@ -199,8 +200,8 @@ func ownMethod(n *flamegraph.Node) bool {
 	return n.Kind == flamegraph.FrameNode && n.Own && !strings.HasPrefix(n.Label, "<")
 }
 
-// original returns the node of Tree that a node of the picture represents. For a row of left-out frames this is the
-// outermost node. It returns nil for nil.
+// original returns the node of Tree that a node of the picture represents. If the picture has one row for several
+// left-out frames, it returns the outermost of them. It returns nil for nil.
 func (v *flamePicture) original(n *flamegraph.Node) *flamegraph.Node {
 	if v.Fold == nil || n == nil {
 		return n

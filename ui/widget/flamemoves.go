@@ -4,7 +4,8 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 )
 
-// callerOf and calleeOf return the node of the next row outward or inward, or nil at the end. A row may be a run.
+// callerOf and calleeOf return the node of the next row towards the callers or the callees. A row may be a run of
+// frames. They return nil if there is no such row.
 func (v *flamePicture) callerOf(n *flamegraph.Node) *flamegraph.Node {
 	return v.original(v.drawn(n).Parent)
 }
@@ -25,7 +26,7 @@ func (v *flamePicture) SelectChild() {
 	}
 }
 
-// SelectBeside selects the next frame in the same row: the frame to the right if d is +1, to the left if d is -1.
+// SelectBeside selects the next frame in the same row: to the right if d is +1, to the left if d is -1.
 func (v *flamePicture) SelectBeside(d int) {
 	if v.First() {
 		return
@@ -40,7 +41,7 @@ func (v *flamePicture) SelectBeside(d int) {
 	}
 }
 
-// up and Down move the selection by one row of the screen. Callers are above, or below if Upward is set.
+// up and Down move the selection by one row of the screen. Callers are in the rows above, or below if Upward is set.
 func (v *Flame) up() {
 	if v.Upward {
 		v.SelectChild()
@@ -57,8 +58,8 @@ func (v *Flame) Down() {
 	}
 }
 
-// rowAt converts a row of the screen to the row of the picture that is drawn there, in an area of this height. It
-// returns -1 if there is none. The same function converts back.
+// rowAt returns the row of the flamegraph that is drawn in row y of an area with this height. It returns -1 if there
+// is none.
 func (v *Flame) rowAt(y, height int) int {
 	if v.Upward {
 		y = height - 1 - y
@@ -91,7 +92,7 @@ func (v *Flame) pageBy(d int) {
 	v.scroll(d)
 }
 
-// scroll moves the picture by a screenful, and the selection with it: outward (-1) or inward (+1).
+// scroll moves the selection by a screenful, towards the callers (-1) or the callees (+1). The picture follows it.
 func (v *flamePicture) scroll(d int) {
 	if v.First() {
 		return

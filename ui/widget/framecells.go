@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// frameCells are cells that replace the timeline's own ones. They show, by state, only the time of the frame selected
-// in the flamegraph, or of the shown route.
+// frameCells are cells that replace the timeline's own cells. They have only the time in which the frame selected in
+// the flamegraph ran, or the shown route was served. This time is split by state.
 type frameCells struct {
 	label string
 	Cells map[scene.RowKey][]timeline.Cell
@@ -75,7 +75,7 @@ func finishFrameCell(c, whole *timeline.Cell) {
 	c.Share = min(style.Share(c.Listed(), whole.Listed()), 1)
 }
 
-// cell returns a cell of a row. It is empty if the row came after LoadFrameCells.
+// cell returns a cell of a row. It returns an empty cell if the row did not exist when LoadFrameCells ran.
 func (l *frameCells) cell(k scene.RowKey, i int) *timeline.Cell {
 	if cells := l.Cells[k]; i < len(cells) {
 		return &cells[i]

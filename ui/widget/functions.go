@@ -50,7 +50,7 @@ type rowOfFrame struct {
 type Rows struct {
 	// Key returns the key of a frame's row.
 	Key func(f *sampler.Frame, from sampler.Origin) TopKey
-	// Add makes the row of a key that is new. Rows are numbered in the order in which they are made.
+	// Add makes a row for a new key. Rows are numbered in the order in which they are made.
 	Add func(k TopKey, from sampler.Origin)
 	// ByLine is true if each line of a function has a row. Core is true if functions in C that own code calls have
 	// rows, too.
@@ -151,7 +151,8 @@ func SharePoints(s float64) string {
 	return fmt.Sprintf("%.1f %%", s*100)
 }
 
-// PlacesFrom says from which time a list of places was made, and whether directories were hidden in it.
+// PlacesFrom identifies the data from which a list of places was made: its time, and whether directories were hidden.
+// While the PlacesFrom is the same, the list need not be made again.
 type PlacesFrom struct {
 	FromNS, ToNS int64
 	Hides        bool // directories were hidden

@@ -83,7 +83,8 @@ func maxOf(v []float64, least float64) float64 {
 	return least
 }
 
-// width returns the columns of a gauge at a level of detail. It is zero if the gauge's priority is above the level.
+// width returns the columns of a gauge if all gauges with a priority above level are left out. So it is zero for such
+// a gauge.
 func (g *gauge) width(level int) int {
 	if g.priority > level {
 		return 0

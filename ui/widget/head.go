@@ -42,7 +42,7 @@ type Head struct {
 	// this works.
 	Switches sampler.SwitchStatus
 	// Number and Of say which of several processes is shown. Of is zero if there is only one process. Whole is true if
-	// the head describes all of them.
+	// the head describes all processes together.
 	Number, Of int
 	Whole      bool
 	Programs   string // the names of all programs, if Whole is true

@@ -48,7 +48,8 @@ func (o *Overlay) Toggle(what overlayID) {
 }
 
 // DrawOverlay draws lines in a frame. The frame covers the area, or a part of it if there are few lines. The parameter
-// scroll is the number of lines to skip. DrawOverlay returns this number, reduced if fewer lines are below the frame.
+// scroll is the number of lines to skip. DrawOverlay returns the number of lines that it has skipped. This is less
+// than scroll if the last line would end above the bottom of the frame.
 func DrawOverlay(a canvas.Area, t *style.Theme, title string, lines []OverlayLine, scroll int) int {
 	a = a.Sub(0, 0, a.W, min(a.H, len(lines)+2))
 	a.Fill(' ', canvas.Style{BG: t.Background})

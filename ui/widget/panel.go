@@ -87,8 +87,8 @@ func (p *Panel) Room(sc *scene.Scene) int {
 	return n
 }
 
-// Place decides on the panel's height and updates the panel. It is called when the flamegraph is built, before it is
-// fitted into its rows. force is true if something else is selected, or shown.
+// Place decides on the panel's height and updates the panel. Call it after the flamegraph is built, and before the
+// flamegraph is fitted into its rows. force is true if the selection or the picture has changed.
 func (p *Panel) Place(sc *scene.Scene, force bool) {
 	v := p.Flame
 	p.Rows = 0
@@ -246,11 +246,11 @@ func (r *PanelRow) addOwn(weight int64, states *[gvl.NumStates]int64) {
 	}
 }
 
-// around adds up the callers and callees of the selected function. It visits the tree from the node n on. root is the
-// thread or group that n belongs to. inside is the number of nodes above n that are the selected function. next is
-// true if n's parent is the selected function, without another function between it and the outermost call. If the
-// function calls itself, this is not counted as a call of another function. So the callers sum to the function's
-// total, and so do the callees with its own time.
+// around adds up the callers and callees of the selected function. It visits the node n and all nodes below it. root
+// is the thread or group that n belongs to. inside is the number of nodes above n that are the selected function. next
+// is true if the nodes right above n are the selected function, up to its outermost call. Then n is a callee. If the
+// function calls itself, only the outermost call counts. So the callers sum to the function's total. The callees sum
+// to the total, too, if the function's own time is added.
 func (w *panelWalk) around(n, root *flamegraph.Node, inside int, next bool) {
 	p := w.p
 	switch {

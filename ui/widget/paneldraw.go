@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// panelColumn is one of the panel's lists.
+// panelColumn is one of the lists in the panel below the flamegraph.
 type panelColumn struct {
 	title string
 	rows  []PanelRow
@@ -25,7 +25,7 @@ type panelColumn struct {
 	of           int64
 }
 
-// Draw draws the lists that fit, or the places of the threads if the flamegraph is empty.
+// Draw draws the lists that fit. If the flamegraph is empty, it draws where the threads are instead.
 func (p *Panel) Draw(a canvas.Area, sc *scene.Scene) {
 	switch {
 	case a.H < 2:

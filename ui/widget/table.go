@@ -128,8 +128,8 @@ type Sorter interface {
 	turnRound()
 }
 
-// SortKeys returns the keys that sort a table. The keys call the function of to get the table. help is the text that
-// the help shows.
+// SortKeys returns the keys that sort a table. The parameter of is a function that returns the table. help is the text
+// that the screen's help shows for these keys.
 func SortKeys(help string, of func() Sorter) []scene.Binding {
 	return []scene.Binding{
 		{Keys: []string{">", "shift+."}, Show: "< >", Short: "sort", Help: help,

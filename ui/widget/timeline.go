@@ -396,8 +396,8 @@ func NewParts(s *scene.Selection) *Parts {
 	return c
 }
 
-// HighlightsFrame reports whether the timeline shows where the selected frame runs. It does while the keys go to the
-// flamegraph beside it. Rows that represent left-out frames have no place of their own.
+// HighlightsFrame reports whether the timeline shows where the selected frame runs. It does so on the live view while
+// the flamegraph has the focus. It does not for a row that represents left-out frames, because such a row is no frame.
 func (c *Parts) HighlightsFrame(sc *scene.Scene) bool {
 	n := c.Flame.SelNode
 	return sc.Page == scene.PageLive && sc.Focus == scene.OnFlame && n != nil && n.Parent != nil && n.Kind != flamegraph.CutNode

@@ -7,7 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// World makes random streams of samples. Most follow what the reader guarantees, some go beyond it.
+// World makes random streams of samples. Most samples could come from a reader. Some could not, such as those in which
+// several threads hold the same GVL.
 type World struct {
 	rng     *rand.Rand
 	Now     int64

@@ -93,7 +93,7 @@ func (e *Error) RootHelps() bool {
 	return errors.As(e.err, &missing) && attach.OwnRights().CanBecomeRoot
 }
 
-// End removes the probes from a process that is followed exactly. Without probes it does nothing.
+// End removes the probes from a process that is followed exactly. If the process has no probes, End does nothing.
 func End(src sampler.Source) error {
 	x, ok := src.(Source)
 	if !ok || x.ExactStatus().SinceNS == 0 {

@@ -32,7 +32,7 @@ func (s *Switch) EndExact() error {
 	return err
 }
 
-// SwitchStatus returns the state of following the process by its thread switches.
+// SwitchStatus returns whether ddtop follows the process by its thread switches, and why it does or does not.
 func (s *Switch) SwitchStatus() sampler.SwitchStatus {
 	if from, ok := s.Src.(SwitchSource); ok {
 		return from.SwitchStatus()

@@ -14,9 +14,11 @@ import (
 type Open func(ctx context.Context) (*live.Source, error)
 
 const (
-	// asksFrom is the growth outside Ruby's objects, in bytes, from which on calls that ask for memory are followed.
+	// asker begins to follow calls when memory outside Ruby's objects has grown by asksFrom bytes since the first
+	// count.
 	asksFrom = 1_000_000
-	// asksUntil is the least growth between two counts for following to go on, in bytes. malloc grows by 132 KB.
+	// It goes on while each new count shows a growth of at least asksUntil bytes since the last one. malloc grows in
+	// steps of 132 KB, so one step is enough.
 	asksUntil = 100_000
 )
 

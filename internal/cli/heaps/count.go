@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// The interval between two counts is a tenth of the whole time, within these limits.
+// The interval between two counts of objects is a tenth of the whole measurement, but within these bounds.
 const (
 	leastCountEvery, mostCountEvery = time.Second, 10 * time.Second
 	countsWanted                    = 10

@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/heapgraph"
 )
 
-// Flags are the flags that ask what holds objects.
+// Flags are the flags of `ddtop heap` that ask which objects hold which others.
 type Flags struct {
 	Holders    string
 	Biggest    bool
@@ -38,7 +38,7 @@ func (f *Flags) AddTo(cmd *cobra.Command, pause *bool) {
 	cmd.Flags().Var(&f.MaxMemory, "max-memory", "of --holders, --biggest, --pause and files: refuse to copy more")
 }
 
-// Answer adds the answers that the flags ask for to h.
+// Answer adds to h what the flags --holders and --biggest ask about the graph g.
 func (f *Flags) Answer(h *export.HeapGraph, g *heapgraph.Graph) error {
 	if f.Holders != "" {
 		set, err := objectsOf(g, f.Holders)

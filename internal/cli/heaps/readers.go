@@ -21,7 +21,8 @@ type Readers struct {
 	attach func(ctx context.Context, pid int) (*live.Source, error)
 	ctx    context.Context
 	end    context.CancelFunc
-	// turn is held while a heap is read: one at a time, so that all together use no more than besideShare.
+	// turn is held while a heap is read, so that only one heap is read at a time. So all reads together use no more
+	// than besideShare.
 	turn sync.Mutex
 	mu   sync.Mutex
 	of   map[int]*Reader
@@ -119,7 +120,7 @@ type Reader struct {
 	all *Readers
 	pid int
 	src *live.Source // nil before the first call
-	// asks follows the calls that ask for memory, from one count with memory to the next.
+	// asks follows the process's requests for memory between two counts that also read the memory.
 	asks asker
 }
 

@@ -51,8 +51,8 @@ func Start(args []string, std run.Streams, screen bool) (*Command, error) {
 	if inIsFile && !screen {
 		c.cmd.Stdin = in
 	}
-	// Without a screen, a program that reads the terminal stays in ddtop's group. In its own group, the kernel would
-	// stop it (SIGTTIN).
+	// Without a screen, a program that reads the terminal stays in ddtop's group. If the program had its own group,
+	// the kernel would stop it at its first read (SIGTTIN).
 	c.ownGroup = screen || !inIsTerminal
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: c.ownGroup}
 	c.cmd.Stdout, c.cmd.Stderr = std.Out, std.Err

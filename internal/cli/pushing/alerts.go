@@ -26,7 +26,7 @@ const (
 	// and their number.
 	maxAlertBytes = 4e6
 	maxAlerts     = 1000
-	// maxCaptureBytes limits the unsent captures in memory, in bytes.
+	// maxCaptureBytes limits the unsent captures (a recording and a page for each alert) in memory, in bytes.
 	maxCaptureBytes = 64e6
 	// alertsVariable names the environment variable with more URLs for --alert. The other two name variables with
 	// headers for requests.
@@ -35,7 +35,7 @@ const (
 	captureHeadersVariable = "DDTOP_CAPTURE_HEADERS"
 )
 
-// Alerts holds the destinations of messages and captures that the user named.
+// Alerts holds the destinations that the user named: To for messages, and Capture for captures.
 type Alerts struct {
 	To      []string
 	Capture string

@@ -58,8 +58,8 @@ type serviceFigures struct {
 // service has the figures of one service. The lock of serviceFigures guards it.
 type service struct {
 	status.Service
-	// The field now has the waits since turnNS, and the field before has the waits of the interval that ended at
-	// turnNS. Both have the known lengths of waits (gvl.Wait.SureNS).
+	// The field now has the waits since turnNS. The field before has the waits of the interval that ended at turnNS.
+	// Both count a wait with its known length (gvl.Wait.SureNS), which is a lower bound.
 	now, before gvl.Histogram
 	// qualityNow and qualityBefore are the quality of the samples from which the fields now and before were made.
 	qualityNow, qualityBefore sampler.Quality
@@ -86,9 +86,9 @@ func (s *service) ended() {
 // between two scrapes, which can be minutes.
 const forgetAfter = 15 * time.Minute
 
-// forget drops the services whose last process ended more than forgetAfter ago. The parameter room is true if a
-// service is to be added. If there are maxServices, forget then also drops the one that has had no process for
-// longest.
+// forget drops the services whose last process ended more than forgetAfter ago. Callers that want to add a service set
+// room. If there are already maxServices, forget then also drops the service that has had no process for the longest
+// time.
 func (f *serviceFigures) forget(room bool) {
 	var oldest *service
 	for name, s := range f.all {

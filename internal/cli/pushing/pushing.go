@@ -198,7 +198,7 @@ func (p *Pushing) follow(ctx context.Context, one *pushed, first time.Duration) 
 	}
 }
 
-// failure returns why ddtop itself ended a context. It returns nil if a parent context ended.
+// failure returns why ddtop itself ended a context. It returns nil if the context ended because its parent did.
 func failure(ctx context.Context) error {
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
 		return err
@@ -238,7 +238,8 @@ func (p *Pushing) keepCounting(ctx context.Context, one *pushed, log *slog.Logge
 	}
 }
 
-// keptTags are the published tags that stay when names are replaced. Destinations sort profiles by them.
+// keptTags are the published tags that stay when names are replaced. They stay because destinations group profiles by
+// them.
 var keptTags = []string{"service", "env", "version", "runtime-id"}
 
 // describe makes the process's tags. It omits values that cannot be read.
@@ -280,8 +281,8 @@ func (one *pushed) describe(given push.Tags) {
 	one.tags.Store(&tags)
 }
 
-// maxClockError limits how far the wall clock may drift from CLOCK_MONOTONIC before the time of the attach is
-// corrected. Without a correction each period begins exactly when the previous period ended.
+// maxClockError limits how far the wall clock may drift from CLOCK_MONOTONIC. If it drifts further, the time of the
+// attach is corrected. A smaller drift is not corrected, so each period begins exactly when the previous one ended.
 const maxClockError = time.Second
 
 // onClock returns p with the times of its start and of the attach corrected to the present wall clock. ddtop follows
@@ -302,8 +303,8 @@ func (one *pushed) onClock(p sampler.Process) sampler.Process {
 }
 
 // attachedBy returns the time of an attach by the wall clock. The parameter now is the present wall-clock time, and
-// elapsed the time since the attach by CLOCK_MONOTONIC. at is the previous result. attachedBy returns at again unless
-// it is wrong by more than maxClockError.
+// elapsed the time since the attach by CLOCK_MONOTONIC. at is the previous result. It is returned unchanged unless it
+// is wrong by at least maxClockError.
 func attachedBy(at, now time.Time, elapsed time.Duration) time.Time {
 	by := now.Add(-elapsed)
 	if by.Round(0).Sub(at.Round(0)).Abs() < maxClockError {

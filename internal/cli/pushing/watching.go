@@ -43,8 +43,8 @@ type Watch struct {
 	// wanted.
 	Rules  *findings.Rules
 	Alerts *push.Pusher
-	// Captures sends captures. Place returns the destination of a file with a name. Both are nil if no captures are
-	// wanted.
+	// Captures sends captures. Place returns the URL or path at which a capture's file can be found later. Both are
+	// nil if no captures are wanted.
 	Captures *push.Pusher
 	Place    func(file string) string
 
@@ -62,7 +62,7 @@ func (w *Watch) begin() {
 	}
 }
 
-// close sends the remaining messages and waits for captures in progress.
+// close waits for captures in progress, and closes both Pushers, which send what they still hold until end is done.
 func (w *Watch) close(end context.Context, log *slog.Logger) {
 	if w == nil {
 		return
@@ -93,7 +93,7 @@ func (w *Watch) step(ctx context.Context) {
 	}
 }
 
-// finish sends the last messages.
+// finish passes the last messages of the board to Alerts. It is called before close.
 func (w *Watch) finish() {
 	if w != nil {
 		w.board.Finish(time.Now())
@@ -184,7 +184,8 @@ func (w *watched) feed(s *sampler.Sample, states []gvl.ThreadState) {
 	w.carryOut(s.TimeNS, false)
 }
 
-// told converts a finding for a message. It includes the trace of the finding's first thread.
+// told converts a finding for a message. It adds the IDs of the distributed trace and span for which the finding's
+// first thread works.
 func (w *watched) told(x *findings.Finding, s *sampler.Sample) alert.Finding {
 	f := alert.Finding{
 		Rule: x.ID, Severity: x.Severity.String(), Title: flamegraph.Printable(x.Title), Text: flamegraph.Printable(x.Text),
@@ -262,8 +263,9 @@ func (w *watched) write(o order) {
 	}
 }
 
-// leave ends the watching of a process that has ended or cannot be read. If ddtop itself is ending, the findings of
-// the process stay active. leave does not wait for captures, because the last profile is sent first.
+// leave ends the watching of a process that has ended or cannot be read. If ddtop itself is ending, no message says
+// that the findings of the process have ended. leave does not wait for captures, because the last profile is sent
+// first.
 func (w *watched) leave(ending, ended bool) {
 	if w == nil {
 		return

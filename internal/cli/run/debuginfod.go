@@ -48,8 +48,8 @@ func (d *Debuginfod) AddTo(cmd *cobra.Command, std Streams) {
 	}
 }
 
-// Fetch gets the debug files for the C functions on native stacks, at most for debugWait. It reads the stacks only for
-// this.
+// Fetch gets the debug files for the C functions on native stacks, at most for debugWait. It reads the stacks only to
+// find these functions.
 func (d *Debuginfod) Fetch(ctx context.Context, src NativeSource) {
 	if d.Client == nil {
 		return

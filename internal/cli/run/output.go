@@ -125,7 +125,8 @@ type streamed struct {
 	io.Writer
 	// Done ends the writing. complete is true if all was written.
 	Done func(complete bool) error
-	// There is true if the file is written under its final name, and not under a temporary one.
+	// The field There is true if the file is written under its final name from the start, and false if under a
+	// temporary one.
 	There bool
 	// Kept describes where the written part remains if the file is not completed. It is empty if the destination is
 	// not a file.

@@ -91,8 +91,8 @@ func (p *Printer[T]) Add(v T) {
 	}
 }
 
-// Close waits until all values are printed. Values that are added later are lost, for example after a disk did not
-// answer in time. Close uses say to report how many values were lost before.
+// Close waits until all values are printed. Values that are added after the call of Close are lost, for example if a
+// disk did not answer in time. Close calls say with the number of values that were lost before the call.
 func (p *Printer[T]) Close(say func(format string, args ...any)) error {
 	p.mu.Lock()
 	values, lost := p.values, p.lost

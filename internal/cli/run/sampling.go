@@ -22,8 +22,8 @@ var ErrNothing = errors.New("it ended before anything was measured")
 // first one can take longer than a short measurement.
 const patience = 10 * time.Second
 
-// SampleFor delivers the source's samples for the length of time from the first one on, or until ctx or the target
-// ends. note is a sentence that says why it ended early, else "".
+// SampleFor calls emit with the source's samples. It ends when the time length has passed since the first sample, or
+// when ctx or the target ends. note says in a sentence why it ended early. It is "" if it did not.
 func SampleFor(ctx context.Context, src sampler.Source, length time.Duration, emit func(*sampler.Sample)) (note string, err error) {
 	atMost := length
 	if length < Unlimited-patience {
@@ -55,7 +55,7 @@ func SampleFor(ctx context.Context, src sampler.Source, length time.Duration, em
 	}
 	failedNS, failed := readFailure(src)
 	if samples < 2 {
-		// The end of a recording is the end of the process only if the recording contains it.
+		// The end of a recording is the end of the process only if the recording says how the process ended.
 		if _, seen := src.End(); ended && seen {
 			return "", fmt.Errorf("%w: process %d %s", ErrNothing, src.Process().PID, howItEnded(src))
 		}
@@ -144,7 +144,8 @@ func howItEnded(src sampler.Source) string {
 // WithinEnd limits the time of all work after a signal that ends ddtop.
 const WithinEnd = 4500 * time.Millisecond
 
-// Ending returns the context for the work after the end of another context.
+// Ending returns a context for the work that is left after ctx has ended, such as writing a file. It ends after
+// WithinEnd.
 func Ending(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), WithinEnd)
 }

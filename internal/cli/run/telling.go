@@ -6,7 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// TellExact returns a Told that prints messages of exact mode as sentences.
+// TellExact returns the functions that exact mode calls to report something about a process. They print each report as
+// a sentence.
 func TellExact(say func(format string, args ...any)) exact.Told {
 	return exact.Told{
 		Refused: func(p sampler.Process, why error) {
@@ -41,7 +42,7 @@ func SayNotes(std Streams, src sampler.Source, note string) {
 	SayBelow(std, src)
 }
 
-// SayBelow prints that processes below the measured one were not measured.
+// SayBelow prints how many descendants of the measured process run the same program. They were not measured.
 func SayBelow(std Streams, src sampler.Source) {
 	family, ok := src.(interface {
 		Family() (sampler.Family, error)

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// tellEvery is the interval at which unreadable processes are searched. unreadableFor is how long they must have been
-// there, because a starting process cannot be read yet.
+// tellEvery is the interval at which ddtop searches for processes that it cannot read. It reports a process only at
+// the age of unreadableFor, because a starting process cannot be read yet.
 const (
 	tellEvery     = 2 * time.Second
 	unreadableFor = 10 * time.Second
@@ -25,7 +25,8 @@ type toldKey struct {
 	start uint64
 }
 
-// KeepTelling calls the function say once for each process of a group that cannot be read, until ctx ends.
+// KeepTelling calls the function say for each process of the group that cannot be read, once per process. It returns
+// when ctx ends.
 func KeepTelling(ctx context.Context, g sampler.Group, say func(sampler.Relative)) {
 	t := teller{say: say, told: make(map[toldKey]bool)}
 	Every(ctx, tellEvery, func(now time.Time) {

@@ -40,8 +40,8 @@ func (p *patientWriter) Write(b []byte) (n int, err error) {
 }
 
 const (
-	// asideChunk is the size of the parts passed to the writing goroutine, in bytes. asideWaiting limits the waiting
-	// parts.
+	// asideChunk is the size of the parts passed to the writing goroutine, in bytes. asideWaiting limits the parts
+	// that wait to be written.
 	asideChunk   = 64 << 10
 	asideWaiting = 64
 )
@@ -57,7 +57,7 @@ type asideWriter struct {
 	err    error         // why, once failed is closed
 }
 
-// WriteAside returns a writer that writes in its own goroutine.
+// WriteAside returns a writer that writes to the parameter to in its own goroutine (asideWriter).
 func WriteAside(to io.Writer, giveUp <-chan struct{}) *asideWriter {
 	w := &asideWriter{GiveUp: giveUp, chunks: make(chan []byte, asideWaiting), done: make(chan error, 1), failed: make(chan struct{})}
 	go func() {
@@ -74,7 +74,7 @@ func WriteAside(to io.Writer, giveUp <-chan struct{}) *asideWriter {
 	return w
 }
 
-// Write accepts data for writing.
+// Write collects data, and passes each full chunk to the writing goroutine.
 func (w *asideWriter) Write(b []byte) (int, error) {
 	w.chunk = append(w.chunk, b...)
 	if len(w.chunk) < asideChunk {
@@ -96,7 +96,7 @@ func (w *asideWriter) hand() error {
 	}
 }
 
-// Close writes the rest.
+// Close writes the rest of the data, and waits until everything is written.
 func (w *asideWriter) Close() error {
 	err := w.hand()
 	close(w.chunks)
@@ -106,5 +106,5 @@ func (w *asideWriter) Close() error {
 	return Unless(w.GiveUp, Slow, func() error { return <-w.done })
 }
 
-// Slow returns the error for a disk that was too slow.
+// Slow returns the error for samples that were lost because the disk was too slow.
 func Slow() error { return recording.ErrSlow }

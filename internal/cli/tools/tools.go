@@ -26,7 +26,7 @@ const (
 	maxCall = 16 << 10
 	// maxAtOnce limits how many tools work at the same time. Further calls wait.
 	maxAtOnce = 2
-	// cutNote ends a result that was longer.
+	// cutNote is the end of a result that was cut because it was longer than maxResult.
 	cutNote = "\n… the result was cut here: it is longer than 32 KB"
 )
 
@@ -208,7 +208,7 @@ func halved(v any) (half any, ok bool) {
 	return v, false
 }
 
-// run runs a command when there is a place for it.
+// run runs a command. It first waits until fewer than maxAtOnce commands run.
 func (s *Server) run(ctx context.Context, args ...string) (string, error) {
 	select {
 	case s.places <- struct{}{}:

@@ -18,8 +18,8 @@ const (
 	// spareBytes is how much must be free below the folder's limit for a recording to continue, in bytes. It is more
 	// than one write adds.
 	spareBytes = 256 << 10
-	// abandonAfter limits how long a recording waits for a disk that does not answer. ddtop cannot keep the names in
-	// the samples for longer.
+	// abandonAfter limits how long a recording waits for a disk that does not answer. The samples refer to names in
+	// ddtop's memory, and ddtop cannot keep these names for longer.
 	abandonAfter = 5 * time.Minute
 )
 
@@ -35,7 +35,8 @@ type incident struct {
 	beganNS int64
 	orders  chan order    // holds only the newest order
 	done    chan struct{} // closed when the goroutine ends
-	// busyNS is when the current order was begun, in ns after the time in started. It is zero between orders.
+	// busyNS is when the goroutine began to carry out its current order, in ns after the time in started. It is zero
+	// between orders.
 	busyNS  atomic.Int64
 	started time.Time
 
@@ -77,8 +78,8 @@ func (w *watched) startIncident(cause measure.Cause, fromNS, beganNS int64, find
 // maxNoted limits the findings that are listed in the note of a recording.
 const maxNoted = 5
 
-// write orders the recording up to a time. It replaces an order that the goroutine has not begun. No order may follow
-// the last order.
+// write asks the goroutine to write the recording up to o.toNS. If an earlier order was not begun yet, o replaces it.
+// After an order whose last is true, write must not be called.
 func (in *incident) write(o order) {
 	select {
 	case <-in.orders:

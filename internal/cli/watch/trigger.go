@@ -16,7 +16,8 @@ type trigger struct {
 	active bool
 	cause  measure.Cause // the first condition that held
 	// fromNS is the begin of the incident's recording, and beganNS is when the incident was seen. lastNS is the last
-	// second in which a condition held, or the second after it. The incident ended before lastNS.
+	// second in which a condition held. Once none holds, it is the second after that, by which the conditions had
+	// ended.
 	fromNS, beganNS, lastNS int64
 	held                    bool // a condition held one second ago
 	// spent is true if the incident lasted longer than its recording may be. No new incident begins until it ends.

@@ -25,21 +25,21 @@ import (
 )
 
 const (
-	// ringBytes limits the samples of a process that are kept in memory, in bytes. ringSlack is how much longer they
-	// are kept, because a slow disk may delay the recording.
+	// ringBytes limits the samples of a process that are kept in memory, in bytes. Samples are kept for ringSlack
+	// longer than the conditions need, because a slow disk may delay the recording.
 	ringBytes = 64e6
 	ringSlack = 15 * time.Second
 	// retryAfter is the time between a failed recording and the next one of the same incident.
 	retryAfter = 10 * time.Second
-	// slowAfter is how long a disk may not answer before ddtop reports it.
+	// slowAfter is how long a write may take before ddtop reports that the disk does not answer.
 	slowAfter = 5 * time.Second
 )
 
 // Options select what is recorded.
 type Options struct {
 	Conditions []measure.Condition
-	// Before and After are the times recorded before and after an incident. Over is the time over which figures are
-	// computed. Longest limits a recording.
+	// Before and After are how much time is recorded before and after an incident. Over is the time over which the
+	// figures of conditions are computed. Longest limits the length of a recording.
 	Before, After, Over, Longest flags.Duration
 	Rules                        *findings.Rules
 	AsJSON                       bool
@@ -72,8 +72,8 @@ type watched struct {
 	recorded bool      // the incident needs no other recording
 	retryNS  int64
 	lastNS   int64
-	// lost is the error of a failed recording of the incident in progress. It is nil while a complete recording is
-	// still possible.
+	// lost is the error of a recording of the incident in progress that has failed. It is nil while a new recording of
+	// this incident runs, because that one may succeed.
 	lost error
 }
 
@@ -93,7 +93,7 @@ func (w *watching) newWatched(src sampler.Source) (*watched, error) {
 }
 
 func (w *watched) feed(s *sampler.Sample) {
-	// While a slow disk still writes a period, the names in its samples must be kept.
+	// While a slow disk still writes samples, the keeper must not remove the names that these samples refer to.
 	w.keeper.Feed(s, w.now != nil && w.now.busy() < abandonAfter)
 	_ = w.history.Append(s) // the only error is a sample beyond the format's limits, which is left out
 	w.lastNS = s.TimeNS
@@ -102,7 +102,7 @@ func (w *watched) feed(s *sampler.Sample) {
 	}
 }
 
-// step applies the conditions of one second.
+// step applies the conditions to the second that has just ended: it begins, continues or ends a recording.
 func (w *watched) step(v measure.Verdict) {
 	w.reap(v.AtNS)
 	turn := w.trigger.step(v.AtNS, v.Causes)
@@ -142,7 +142,8 @@ func (w *watched) step(v measure.Verdict) {
 	}
 }
 
-// reap handles a recording that has ended, and a disk that does not answer.
+// reap checks the current recording. If it has ended, reap reports its success or failure. If the disk does not
+// answer, reap prints a message.
 func (w *watched) reap(nowNS int64) {
 	if w.now == nil {
 		return
@@ -168,7 +169,8 @@ func (w *watched) reap(nowNS int64) {
 	w.now, w.ofNow = nil, false
 }
 
-// written is called after a recording was written to the disk.
+// written handles the success of a recording. Later messages are printed again, even if they were printed before. If
+// the recording is as large as --size allows, written says so.
 func (w *watched) written(in *incident) {
 	w.mu.Lock()
 	w.said = ""
@@ -205,7 +207,7 @@ func (w *watched) failureOf(in *incident) error {
 	return fmt.Errorf("recording %s of process %d: %w", in.cause.Condition, w.src.Process().PID, in.failed)
 }
 
-// countLost counts the incident as failed if no recording of it was written.
+// countLost counts the last incident as failed if each try to record it failed.
 func (w *watched) countLost() {
 	if w.lost != nil {
 		w.count(w.lost)

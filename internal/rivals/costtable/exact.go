@@ -20,7 +20,7 @@ var exactRows = []struct{ name, what string }{
 	{"turns-150000", "… 150,000 times, or as often as they can"},
 }
 
-// railsRows are the loads of BenchmarkExactRails, and railsWays how each is followed.
+// railsRows are the loads of BenchmarkExactRails. Each load is measured with every mode of ddtop in railsWays.
 var (
 	railsRows = []struct{ name, what string }{{"full", "full machine"}, {"free-cpu", "a free CPU"}}
 	railsWays = []struct{ name, what string }{
@@ -69,8 +69,8 @@ func runExact(in io.Reader, out, missing io.Writer) error {
 	return nil
 }
 
-// railsCells returns the cells for a way of following Rails: each figure, and its difference from the figure without
-// ddtop.
+// railsCells returns the cells of one row of the table for Rails. way is ddtop's mode (railsWays). A cell has a
+// figure, and its difference from the figure without ddtop.
 func railsCells(of map[string]float64, way string) (cells string) {
 	for _, v := range []struct{ name, unit string }{{"requests/s", ""}, {"p50-ms", " ms"}, {"p99-ms", " ms"}, {"cpu-ms", " ms"}} {
 		cells += " " + number(of[way+"-"+v.name]) + v.unit
@@ -88,8 +88,8 @@ func railsCells(of map[string]float64, way string) (cells string) {
 	return cells + fmt.Sprintf(" %+.1f %% | %s %% | %s | %s |", of[way+"-estimate-%"], number(of[way+"-%"]), change(of, way+"-beside-1-kHz"), told(of, way))
 }
 
-// told returns the cells of turns and hits per second, as exact mode reports them if it was on all the time. It adds
-// the number of lost records.
+// told returns the cells of turns and hits per second, which exact mode itself reports. They are empty if exact mode
+// was not on all the time. If records were lost, told adds their number.
 func told(of map[string]float64, way string) string {
 	cells := "– | –"
 	if turns, ok := of[way+"-turns/s"]; ok {

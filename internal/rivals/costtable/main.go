@@ -62,7 +62,7 @@ type metrics map[string]map[string]float64
 // maxLine limits the length of a line, in bytes. Failed benchmarks can print long lines.
 const maxLine = 1 << 20
 
-// result is a benchmark's line, with the number of CPUs at the end of its name.
+// result matches the line of one benchmark. The name may end with the number of CPUs, as in BenchmarkCost/idle-2.
 var result = regexp.MustCompile(`^Benchmark(\S+?)(?:-\d+)?\s+\d+\s+(.*)$`)
 
 // parse reads the output of go test -bench and ignores other lines.
@@ -91,7 +91,8 @@ func parse(in io.Reader) (metrics, error) {
 // row is a line of the table.
 type row struct {
 	what, aim string
-	// cell returns the figure of the version "ddtop" or "before". It returns false if it was not measured.
+	// cell returns the figure of a version: "ddtop", or "before" for an earlier ddtop. It returns false if this was
+	// not measured.
 	cell func(m metrics, version string) (string, bool)
 }
 
@@ -114,7 +115,7 @@ var rows = []row{
 	{what: "… a worker of Rails", aim: "≤ 74 ms", cell: firstFrame("rails")},
 }
 
-// share returns a cell with the share of a CPU that ddtop took.
+// share returns a cell that shows which share of a CPU ddtop took in a benchmark, in percent.
 func share(bench, variant string) func(metrics, string) (string, bool) {
 	return func(m metrics, version string) (string, bool) {
 		v, ok := m[bench][version+variant+"-%"]
@@ -132,8 +133,9 @@ func rates(of map[string]float64, name string) string {
 	return fmt.Sprintf(" (GVL %.0f Hz, stacks %.0f Hz)", locks, of[name+"-stack-Hz"])
 }
 
-// beside returns a cell with ddtop's share of a CPU in a benchmark, also as a multiple of another share. This is the
-// share of other in otherBench, where other is a variant of ddtop or "bare-loop". called is its name in the table.
+// beside returns a cell with ddtop's share of a CPU in bench, and compares it with another share: "2.0 %, 1.5 × CALLED
+// (1.3 %)". The other share is the result of other in otherBench. other is a variant of ddtop or "bare-loop", and
+// called is its name in the table.
 func beside(bench, variant, otherBench, other, called string) func(metrics, string) (string, bool) {
 	return func(m metrics, version string) (string, bool) {
 		unit := version + other + "-%"
@@ -157,7 +159,7 @@ func forRequests(bench string) func(metrics, string) (string, bool) {
 	}
 }
 
-// besideRbspy returns a cell with a figure as a fraction of rbspy's.
+// besideRbspy returns a cell that shows one of ddtop's figures as a fraction of the same figure of rbspy.
 func besideRbspy(variant, unit string) func(metrics, string) (string, bool) {
 	return func(m metrics, version string) (string, bool) {
 		const bench = "Rivals/debian-3.1/"

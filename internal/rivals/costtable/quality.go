@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// load is a load of BenchmarkQuality. rails is the name of the same load in BenchmarkRails, if there is one.
-// perRequest is set if BenchmarkPerRequest has the load, too.
+// load is a program that BenchmarkQuality measures. name is its name in the benchmark, and what its heading. rails is
+// its name in BenchmarkRails, or "". perRequest is set if BenchmarkPerRequest measures it, too.
 type load struct {
 	name, what, rails string
 	perRequest        bool
@@ -24,12 +24,14 @@ var loads = []load{
 	{name: "known-calls", what: "One thread computes"},
 }
 
-// profilers are the columns of the tables. rails are their names in BenchmarkRails.
+// profilers are the columns of the tables. name is the profiler's name in BenchmarkQuality. The field rails is its
+// name in BenchmarkRails, or "" if it is not measured there.
 var profilers = []struct{ name, rails string }{
 	{"none", "none"}, {"rbspy", "rbspy"}, {"switches", "ddtop"}, {"moved", ""}, {"polling", "ddtop-polling"},
 }
 
-// figures are the lines of the tables, with what BenchmarkQuality reports.
+// figures are the lines of the tables. what is the line's heading. names are the ends of the names of the figures that
+// BenchmarkQuality reports for it.
 var figures = []struct {
 	what, unit string
 	names      []string
@@ -92,7 +94,8 @@ func line(out io.Writer, what string, of func(profiler int) string) {
 	}
 }
 
-// cell returns the figures that were measured, and – for the others. It returns – if none was measured.
+// cell returns the figures of a cell, separated by commas. A figure that was not measured is –. The whole cell is – if
+// none was measured.
 func cell(of map[string]float64, profiler, unit string, names []string) string {
 	out, any := "", false
 	for i, name := range names {
@@ -111,8 +114,8 @@ func cell(of map[string]float64, profiler, unit string, names []string) string {
 	return out
 }
 
-// inPairs returns a difference with its interval, and the number of pairs. BenchmarkPerRequest measures ddtop at its
-// defaults.
+// inPairs returns a difference with its interval, and the number of pairs of measurements with and without ddtop. It
+// returns – for all other columns, because BenchmarkPerRequest measures only ddtop at its defaults.
 func inPairs(of map[string]float64, profiler int, name string) string {
 	v, ok := of[name+"-%"]
 	if !ok || profilers[profiler].rails != "ddtop" {

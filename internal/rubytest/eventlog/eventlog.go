@@ -4,7 +4,7 @@
 //
 // The events have limits of their own (docs/internals/threads.md#rubys-thread-events). SUSPENDED comes a few
 // microseconds before the lock is given up, and READY a few microseconds before the thread queues. 3.2 sends no
-// SUSPENDED when a time slice ends. So on 3.2 the time from there to READY counts as running.
+// SUSPENDED when a time slice ends. So on 3.2 the time from the end of a time slice to READY counts as running.
 package eventlog
 
 import (
@@ -29,7 +29,8 @@ func Env(file string) []string {
 	return []string{"EVENTLOG_FILE=" + file, "RUBY_ABI_CHECK=0"}
 }
 
-// ThreadEvents reports whether a Ruby sends thread events (3.2 and later). Other logs have collector events only.
+// ThreadEvents reports whether a Ruby sends thread events (3.2 and later). The logs of older Rubies have only the
+// collector's events.
 func ThreadEvents(r rubytest.Ruby) bool { return r.AtLeast(3, 2) }
 
 // build compiles the extension, once per test binary.

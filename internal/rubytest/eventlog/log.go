@@ -27,8 +27,8 @@ const (
 type Record struct {
 	// NS is CLOCK_MONOTONIC in ns.
 	NS int64
-	// Thread is the Thread object of the event. It is 0 for the thread that runs on TID (3.2, and the collector's
-	// events).
+	// Thread is the Thread object of the event. It is 0 if the event does not name it: in Ruby 3.2, and for GC events.
+	// Then the event is about the thread that runs on TID.
 	Thread uint64
 	// TID is the native thread that sent the event. For Ready it can be the thread that woke Thread.
 	TID   uint32
@@ -152,7 +152,8 @@ func (l *Log) Times(from, to int64) map[uint32]Times {
 	return out
 }
 
-// bySelf reports whether the thread of the event sent the event itself. Another thread sends Started, and often Ready.
+// bySelf reports whether the thread that an event is about also sent the event. Another thread sends Started, and
+// often Ready.
 func (r Record) bySelf() bool { return r.Thread == 0 || r.Event != Ready && r.Event != Started }
 
 // key identifies the thread that a record is about. Thread objects do not move, because no test compacts.
@@ -254,7 +255,8 @@ func after(e Event) state {
 	return none
 }
 
-// before returns the state of a thread before its first event in the log. Hooks can be installed while it lives.
+// before returns the state that a thread must have had before its first event in the log. The thread may have started
+// before the log began.
 func before(e Event) state {
 	switch e {
 	case Ready:

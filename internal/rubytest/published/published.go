@@ -1,5 +1,5 @@
-// Package published starts Ruby programs that publish spans for readers outside, as the native code of tracers does.
-// It compiles a Ruby extension (ext) for this, which every Ruby from 2.5 on can load.
+// Package published starts Ruby programs that publish spans for readers in other processes, as the native code of
+// tracers does. It compiles a Ruby extension (ext) for this, which every Ruby from 2.5 on can load.
 package published
 
 import (

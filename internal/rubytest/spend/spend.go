@@ -38,7 +38,7 @@ const (
 // Names are the symbols of the C functions, and the label of the Ruby method.
 var Names = [All]string{"spend_first", "spend_second", "spend_outside", "deflate", "Object#ruby"}
 
-// Start starts the program, which spends no time before Go. It skips the test if there is no compiler.
+// Start starts the program, which spends no time until Go is called. It skips the test if there is no compiler.
 func Start(t *testing.T, r rubytest.Ruby, o rubytest.Options) *rubytest.Process {
 	t.Helper()
 	gcc := rubytest.Program(t, "gcc", "gcc libc6-dev")

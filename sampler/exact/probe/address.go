@@ -8,7 +8,7 @@ import (
 )
 
 // maxEntryBytes limits the distance of a probe from a function's entry, in bytes. In Ruby's and the C library's
-// functions, instructions further away come after a branch.
+// functions, instructions further away come after a branch, so not every call executes them.
 const maxEntryBytes = 40
 
 // errNoPlace means that the kernel can emulate none of the first instructions of a function.

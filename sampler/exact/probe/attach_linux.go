@@ -50,7 +50,8 @@ func Check(untried bool) error {
 	return err
 }
 
-// checkMachine does the work of Check. many is true if the kernel and ddtop's rights allow links of many probes.
+// checkMachine does the work of Check. many is true if the kernel and ddtop's rights allow one BPF link to serve many
+// probes.
 func checkMachine(untried bool) (many bool, err error) {
 	m, err := thisMachine()
 	if err != nil {
@@ -74,8 +75,8 @@ func Attach(mem attach.Memory, code Code, target Target) (*Probes, error) {
 	return attachBy(mem, code, target, o)
 }
 
-// settings are choices that tests change. If many is true, Attach uses links of many probes instead of perf events.
-// CAP_PERFMON is enough for such links.
+// settings are choices that tests change. If many is true, Attach uses BPF links that can serve many probes, instead
+// of perf events. CAP_PERFMON is enough for such links.
 type settings struct {
 	many      bool
 	ringBytes uint32

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// Limits of the search in a library's code. libruby calls the four functions from a few hundred places, through one
-// stub for each function.
+// Limits of the search in a library's code. libruby calls the C library's four mutex functions that get probes from a
+// few hundred places, through one stub for each function.
 const (
 	maxCalls = 1 << 14
 	maxStubs = 1 << 10

@@ -231,8 +231,8 @@ func (f *finder) site(fn function, own bool) (site, error) {
 	return s, nil
 }
 
-// maxInstruction is the largest size of an instruction that can have a probe, in bytes. It is rounded up to whole
-// breakpoints.
+// maxInstruction is the largest size of an instruction that can have a probe, in bytes. It is a multiple of the size
+// of a breakpoint on each machine, because unchanged compares in such steps.
 const maxInstruction = 8
 
 // unchanged returns an error if memory differs from the file, apart from breakpoints. The kernel reads the

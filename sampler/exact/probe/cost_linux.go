@@ -17,12 +17,13 @@ const (
 	// costRounds is the number of measurements, and costCalls the number of calls in each. The fastest measurement
 	// counts, because other programs can only slow a measurement down.
 	costRounds, costCalls = 20, 100
-	// otherLock is a number that is not the address of any mutex.
+	// otherLock stands in for the address of the scheduler's mutex while the cost is measured. No mutex has this
+	// address.
 	otherLock = 1
 )
 
-// hitCost measures the cost in ns of a hit by a mutex that is not the scheduler's. It puts a probe on a function of
-// ddtop itself. This takes one or two milliseconds.
+// hitCost measures the cost of one hit of a probe, in ns, when the mutex is not the scheduler's. To measure, it puts a
+// probe on a function of ddtop itself. This takes one or two milliseconds.
 func hitCost(kernel kernelPlaces, ring *ebpf.Map, many bool) (int64, error) {
 	offset, err := fileOffset(addressOfProbed())
 	if err != nil {
@@ -65,8 +66,8 @@ func hitCost(kernel kernelPlaces, ring *ebpf.Map, many bool) (int64, error) {
 	return max(with-without, 1), nil
 }
 
-// Try puts a probe into ddtop itself and removes it again. This shows what the kernel, a container or a security
-// module forbids. Its errors are the same as Attach's. untried has the same meaning as in Check.
+// Try puts a probe into ddtop itself and removes it again. An error shows that the kernel, a container or a security
+// module forbids probes. Its errors are the same as Attach's. untried has the same meaning as in Check.
 func Try(untried bool) error {
 	many, err := checkMachine(untried)
 	if err != nil {

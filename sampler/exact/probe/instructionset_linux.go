@@ -12,7 +12,8 @@ import (
 type instructionSet struct {
 	// goarch is Go's name of the machine (runtime.GOARCH). machine is its name in attach.Module.Machine.
 	goarch, machine string
-	// untried is true if exact mode has never run on a processor of this kind. Then it needs Target.Untried.
+	// untried is true if exact mode has never run on a processor of this kind. Then exact mode runs only if
+	// Target.Untried is set.
 	untried bool
 	// first and second are the offsets of a function's first and second argument in the saved registers of a thread at
 	// the probe, in bytes.

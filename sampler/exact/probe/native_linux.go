@@ -136,7 +136,8 @@ type callerKind uint8
 const (
 	// noLibrary is code outside the process's libraries: the program itself, or memory without a file.
 	noLibrary callerKind = iota
-	// otherLibrary is a library that makes system calls itself, as liburing and Go's libraries do. It proves nothing.
+	// otherLibrary is a library that makes system calls itself, as liburing and Go's libraries do. A call from it
+	// proves nothing.
 	otherLibrary
 	theCLibrary
 )

@@ -77,7 +77,7 @@ func word(to int16, from asm.Register, offset int64) asm.Instructions {
 	return append(ins, asm.Mov.Reg(asm.R1, asm.RFP), asm.Add.Imm(asm.R1, int32(to)), asm.Mov.Imm(asm.R2, 8), asm.FnProbeReadUser.Call())
 }
 
-// wordAtAddress is word for a fixed address.
+// wordAtAddress is like word, but for a fixed address in the target's memory.
 func wordAtAddress(to int16, at uint64) asm.Instructions {
 	return asm.Instructions{
 		asm.LoadImm(asm.R3, int64(at), asm.DWord),

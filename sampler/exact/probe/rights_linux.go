@@ -16,16 +16,16 @@ const (
 	// leastMajor.leastMinor is the first kernel with bpf_get_current_task_btf, the newest feature that exact mode
 	// needs.
 	leastMajor, leastMinor = 5, 11
-	// manyMajor.manyMinor is the first kernel in which a link of many probes distinguishes the process from its
-	// threads ("bpf: Fix multi-uprobe PID filtering logic"). ddtop does not use such links on older kernels.
-	// CAP_PERFMON is enough for them.
+	// manyMajor.manyMinor is the first kernel in which one BPF link can set many probes (multi-uprobe) and still
+	// distinguish the process from its threads ("bpf: Fix multi-uprobe PID filtering logic"). Such links need only
+	// CAP_PERFMON. ddtop does not use them on older kernels.
 	manyMajor, manyMinor = 6, 10
 )
 
 // machine has the facts that decide whether exact mode is possible. Tests can change them.
 type machine struct {
 	bpf.Machine
-	// untried is true if the user also wants exact mode on a kind of processor on which it has never run.
+	// untried is true if the user allows exact mode on a kind of processor on which it has never run.
 	untried bool
 	// granted are the capabilities that ddtop has without being root, or gets from its file.
 	granted uint64

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// MaxAsks limits how many stacks of a process are copied in a second. The ring has room for them. maxEvents limits
-	// how many calls of a process that give memory back or move it are reported in a second.
+	// MaxAsks limits how many stacks of a process are copied in a second. The ring has room for this number. maxEvents
+	// limits how many calls that give memory back or move it are reported in a second, for each process.
 	MaxAsks, maxEvents = 100, 4000
 	// maxError is the largest error number of a system call (include/linux/err.h).
 	maxError = 4095
 )
 
-// Ask is a call of the kernel that changed what memory a process has mapped.
+// Ask is a system call that changed what memory a process has mapped, such as mmap(2).
 type Ask struct {
 	Kind AskKind
 	// Address and Bytes are the begin and the length of the memory. After mremap(2), From and FromBytes are its begin
@@ -25,7 +25,7 @@ type Ask struct {
 	Address, Bytes, From, FromBytes uint64
 }
 
-// AskKind is what a call did.
+// AskKind is what a call did to the process's memory.
 type AskKind uint64
 
 // The kinds of calls. AskMore gives the process memory, AskGone takes it, and AskMoved moves it.
@@ -37,8 +37,8 @@ const (
 	askCode // code of a file was mapped
 )
 
-// The places of an Ask's words on the program's stack and in the ring. In an entry without a stack, the thread and the
-// time follow.
+// The offsets of an Ask's words, on the BPF program's stack and in the ring. In a ring entry without a stack, the
+// thread and the time follow at callTGID and callNS.
 const (
 	askKind = 8 * iota
 	askAddress
@@ -54,7 +54,7 @@ func decodeAsk(b []byte) Ask {
 	return Ask{AskKind(at(askKind)), at(askAddress), at(askBytes), at(askFrom), at(askFromBytes)}
 }
 
-// decodeCode returns the kind of a call without a stack, and its time.
+// decodeCode returns the kind and the time of a call from a ring entry without a stack. ok is false for other entries.
 func decodeCode(b []byte) (kind AskKind, ns int64, ok bool) {
 	if len(b) != callSize {
 		return AskNone, 0, false
@@ -65,9 +65,9 @@ func decodeCode(b []byte) (kind AskKind, ns int64, ok bool) {
 // sharedAsks has the program that all Feeds of FollowAsks share.
 var sharedAsks bpf.Shared[*timer]
 
-// FollowAsks copies the stacks of threads that ask the kernel for memory, until Close. They do so with mmap, mremap
-// and brk, and malloc also with mprotect, to make more of an arena usable. The errors are the same as Follow's. Until
-// Close, each system call of each process on the machine takes a little longer.
+// FollowAsks copies the stacks of threads that request memory from the kernel, until Close. Threads do so with mmap,
+// mremap and brk. malloc also uses mprotect, to make more of an arena usable. The errors are the same as Follow's.
+// Until Close, each system call of each process on the machine takes a little longer.
 func FollowAsks(target Target) (*Feed, error) { return follow(&sharedAsks, target, openAsks) }
 
 func openAsks() (*timer, error) {
@@ -103,7 +103,8 @@ const (
 	argThird, argFirst, argSecond, argFourth = 1, 5, 4, 10
 )
 
-// chooseCalls ends the program unless a call changed the mappings. R6 has the registers, R7 the result, R8 the call.
+// chooseCalls is the part of the program that ends it unless a call changed the mappings. Afterwards R6 has the
+// address of the registers, R7 the call's result, and R8 its number.
 func (p *places) chooseCalls() asm.Instructions {
 	return asm.Instructions{
 		asm.LoadMem(asm.R6, asm.R1, 0, asm.DWord),
@@ -115,8 +116,8 @@ func (p *places) chooseCalls() asm.Instructions {
 	}
 }
 
-// asked stores the Ask of a call. The program goes on after it only if the call asks for memory and its stack is to be
-// copied.
+// asked is the part of the program that stores the Ask of a call. The program continues behind it only if the call
+// requests memory and its stack is to be copied.
 func (p *places) asked(ring int) (ins asm.Instructions) {
 	arg := func(to asm.Register, n int) asm.Instruction {
 		return asm.LoadMem(to, asm.R6, p.registers[n], asm.DWord)
@@ -174,13 +175,15 @@ func (p *places) asked(ring int) (ins asm.Instructions) {
 	add(store(askBytes, asm.R1), arg(asm.R1, argFourth), arg(asm.R2, argThird), asm.JSet.Imm(asm.R1, mapAnonymous, "anonymous"),
 		asm.And.Imm(asm.R2, protExec), asm.JEq.Imm(asm.R2, 0, "end"))
 	kind(askCode, "report")
-	// A reservation does not count as memory, nor does a thread's stack, because most of it stays unused.
+	// Memory without access (PROT_NONE) is only reserved, so it does not count. A thread's stack does not count
+	// either, because most of it stays unused.
 	add(asm.JEq.Imm(asm.R2, 0, "reserved").WithSymbol("anonymous"), asm.JSet.Imm(asm.R1, mapStack, "reserved"), asm.Ja.Label("asks"),
 		asm.And.Imm(asm.R1, mapFixed).WithSymbol("reserved"), asm.JEq.Imm(asm.R1, 0, "end"))
 	kind(AskGone, "event")
 
-	// spend counts a call in the target's counter at place. If the counter has already reached the number most in this
-	// second, it jumps to the label full instead. The label have is in spend itself.
+	// spend adds one to the counter at place in the target's data, which counts the calls of this second. If the
+	// counter is already at most, the program jumps to the label full instead. have is a label within the code of
+	// spend.
 	spend := func(place int16, most int32, have, full string) {
 		add(asm.LoadMem(asm.R0, asm.RFP, nsAt, asm.DWord), asm.LoadMem(asm.R1, asm.R9, targetSecond, asm.DWord),
 			asm.Mov.Reg(asm.R2, asm.R0), asm.Sub.Reg(asm.R2, asm.R1),

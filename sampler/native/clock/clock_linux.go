@@ -29,7 +29,7 @@ type timer struct {
 	mu      sync.Mutex
 	targets *ebpf.Map
 	ring    *bpf.Ring
-	// asks is true if the program runs at calls of the kernel instead of at ticks.
+	// asks is true if the program runs at the end of system calls instead of at ticks of a clock.
 	asks bool
 	// records has the records of each CPU. recordsNS is when they were last read.
 	records   []records
@@ -135,8 +135,8 @@ func (f *Feed) take() ([]Sample, error) {
 	return list, err
 }
 
-// readRing empties the ring, and keeps each entry until the Drain of its Feed. Stacks of f always have room. f may be
-// nil. The caller holds mu.
+// readRing empties the ring, and keeps each entry until the Drain of its Feed. Stacks of f always have room, and
+// stacks of other Feeds only if hasRoom allows it. f may be nil. The caller holds mu.
 func (t *timer) readRing(f *Feed) error {
 	return t.ring.Read(func(b []byte) error {
 		tgid, err := tgidOf(b)
@@ -172,7 +172,7 @@ func (f *Feed) hasRoom(most int) bool {
 	return false
 }
 
-// keep keeps a copy of a stack in the ring until Drain.
+// keep copies a stack from the ring, and keeps the copy until Drain.
 func (f *Feed) keep(b []byte) error {
 	if n := len(f.pending); n < cap(f.pending) {
 		f.pending = f.pending[:n+1]

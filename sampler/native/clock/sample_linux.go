@@ -12,7 +12,7 @@ import (
 // Otherwise copies and ticks would stay in step.
 const Hz = 49
 
-// Target is a process with the places of the data that the program reads.
+// Target is a process, and where in its memory the program in the kernel finds the data that it reads.
 type Target struct {
 	// PID is the process's number, which must be the same for ddtop and for the kernel.
 	PID int
@@ -26,7 +26,8 @@ type Target struct {
 	Break uint64
 }
 
-// The value of the map of targets: these words, then what the program counts of the process.
+// The kernel's map of targets has one value for each process. These are the offsets of the words in the value. The
+// program in the kernel reads some of them, and counts in others.
 const (
 	targetContext = 8 * iota
 	targetThreadOfEC
@@ -123,7 +124,7 @@ func (t *Target) decode(b []byte, s *Sample) (err error) {
 	return nil
 }
 
-// Counts are the program's counters for a process.
+// Counts are the counters that the program in the kernel keeps for a process.
 type Counts struct {
 	// Ticks counts how often a Ruby thread ran at a tick. Copied counts the stacks that were copied. The others had no
 	// room in the ring, or were too large.

@@ -123,7 +123,7 @@ type builder struct {
 }
 
 // find emits instructions that load the target of a process into R8. tgid is the register with the process's number.
-// If the process is not followed, they jump to the label that the parameter or names.
+// If the process is not followed, they jump to a label. The parameter named or is this label.
 func (b *builder) find(tgid asm.Register, or string) asm.Instructions {
 	return asm.Instructions{
 		asm.StoreMem(asm.RFP, keyAt, tgid, asm.Word),
@@ -136,7 +136,7 @@ func (b *builder) find(tgid asm.Register, or string) asm.Instructions {
 }
 
 // stored emits instructions that load a task's kept data into R9. If there is none and create is 1, they create the
-// data. If there is still none, they jump to the label that the parameter or names.
+// data. If there is still none, they jump to a label. The parameter named or is this label.
 func (b *builder) stored(task asm.Register, create int32, or string) asm.Instructions {
 	return asm.Instructions{
 		asm.LoadMapPtr(asm.R1, b.threads),
@@ -390,8 +390,8 @@ func (b *builder) copyStack(kind switches.Kind) asm.Instructions {
 	return append(ins, asm.LoadMem(asm.R8, asm.RFP, savedAt, asm.DWord).WithSymbol(or))
 }
 
-// emit emits instructions that send the record to the target in R8, and count it and its cost. Between counting the
-// record and its cost, the instructions in the parameter then run. They must keep R8.
+// emit emits instructions that put the record into the ring, and count it and its cost for the target in R8. The
+// instructions in the parameter then run between the two counts. They must keep R8.
 func (b *builder) emit(then ...asm.Instruction) asm.Instructions {
 	add := func(place int16, ins ...asm.Instruction) asm.Instructions {
 		return append(ins, asm.Mov.Reg(asm.R2, asm.R8), asm.Add.Imm(asm.R2, int32(place)), asm.StoreXAdd(asm.R2, asm.R1, asm.DWord))

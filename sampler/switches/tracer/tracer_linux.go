@@ -44,7 +44,7 @@ type Tracer struct {
 	targets *ebpf.Map
 	ring    *bpf.Ring
 	stacks  *bpf.Ring
-	// places is the map of each process's WorkPlace. works is the ring with the copied environments.
+	// places is the map of each process's WorkPlace. works is the ring with copies of requests' environments (Work).
 	places *ebpf.Map
 	works  *bpf.Ring
 	feeds  map[uint32]*Feed

@@ -158,8 +158,8 @@ func (f *Feed) DrainWorks(emit func(*Work)) error {
 // maxPendingWorks limits the environments of all processes that wait for their DrainWorks.
 const maxPendingWorks = workRingBytes / workSize
 
-// word emits instructions that read a word from the address in R3 to nodeAt. If that fails, they jump to the label
-// that the parameter or names.
+// word emits instructions that read a word from the address in R3 to nodeAt. If that fails, they jump to a label. The
+// parameter named or is this label.
 func word(or string) asm.Instructions {
 	return append(bpf.ReadTo(nodeAt, 8), asm.JNE.Imm(asm.R0, 0, or))
 }

@@ -73,7 +73,7 @@ func Clean(s string) string {
 	return Clean(b.String()) // a dropped character may have separated two clusters; each round is shorter
 }
 
-// firstThatAgrees returns a cluster's first rune, or nothing if even this rune has two widths.
+// firstThatAgrees returns a cluster's first rune. It returns "" if terminals disagree even on the width of this rune.
 func firstThatAgrees(cluster string) string {
 	_, n := utf8.DecodeRuneInString(cluster)
 	if first := cluster[:n]; n < len(cluster) && slowWidth(first) == ansi.StringWidth(first) {

@@ -17,7 +17,7 @@ const colorSet Color = 1 << 24
 // RGB makes a Color from 0xRRGGBB.
 func RGB(v uint32) Color { return colorSet | Color(v&0xffffff) }
 
-// IsSet reports whether it is a colour, and not the terminal's own.
+// IsSet reports whether c is a colour, and not the zero value.
 func (c Color) IsSet() bool { return c&colorSet != 0 }
 
 // Components returns red, green and blue, 0 to 255.
@@ -59,7 +59,8 @@ func (c Color) Contrast(o Color) float64 {
 	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
 }
 
-// linear converts components of sRGB, 0 to 255, to linear light. It is a table, because a frame needs thousands.
+// linear converts components of sRGB, 0 to 255, to linear light. It is a table, because each frame needs thousands of
+// such conversions.
 var linear = func() (v [256]float64) {
 	for i := range v {
 		if s := float64(i) / 255; s <= 0.04045 {
@@ -138,7 +139,8 @@ func (s Style) Lipgloss() lipgloss.Style {
 	return l
 }
 
-// plain reports whether a blank cell of the style is invisible.
+// plain reports whether a blank cell of the style is invisible. The parameter color is false if the terminal shows no
+// colours.
 func (s Style) plain(color bool) bool {
 	if s.Attr&(Reverse|Underline) != 0 {
 		return false

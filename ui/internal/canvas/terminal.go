@@ -5,8 +5,9 @@ import (
 	"strconv"
 )
 
-// Terminal knows the content of a terminal, and returns the bytes that change it. Bubble Tea's renderer would parse
-// each picture's text, styles and widths from a string. That took three quarters of the CPU time of drawing.
+// Terminal knows what a terminal shows, and returns the bytes that change it to a new picture. It replaces Bubble
+// Tea's renderer, which parses each picture's text, styles and widths from a string. That took three quarters of the
+// CPU time of drawing.
 type Terminal struct {
 	w, h  int
 	cells []Cell // what the terminal shows, by Cell.shows
@@ -17,25 +18,28 @@ type Terminal struct {
 	x, y  int   // place of the cursor while out is made; y is -1 if it is unknown
 }
 
-// SetColors sets the conversion to the terminal's colours. nil means that it shows every colour unchanged.
+// SetColors sets the function that converts colours to the ones of the terminal. nil means that no conversion is
+// needed.
 func (t *Terminal) SetColors(convert func(color.Color) color.Color) {
 	t.sgr, t.known = sequences{convert: convert}, false
 }
 
-// Forget must be called if another program may have written to the terminal. The next Update writes every row.
+// Forget makes the next Update write every row. Call it if another program may have written to the terminal.
 func (t *Terminal) Forget() { t.known = false }
 
-// shortGap is how many unchanged cells between changed ones are written again, because skipping them takes as many
-// bytes.
+// shortGap limits the unchanged cells between changed ones that Update writes again. To skip them takes as many bytes.
 const shortGap = 3
 
-// leastErased is the least number of blank cells at the end of a row that are erased instead of written.
+// leastErased is the least number of blank cells at the end of a row for which Update erases the rest of the row.
+// Fewer cells are written as blanks.
 const leastErased = 4
 
-// Update returns the bytes that make the terminal, in raw mode, show the grid. It returns nothing if it already does.
-// The bytes are valid until the next call. They begin and end in the terminal's own style, and the cursor can be
-// anywhere. Only cells in the terminal's own style are erased. Some terminals always erase in their own style (no bce
-// in terminfo, as in GNU screen's default).
+// Update returns the bytes that make a terminal in raw mode show the grid. It returns nothing if the terminal already
+// shows it. The bytes are valid until the next call. Before and after them, the terminal has its own style, and the
+// cursor can be anywhere.
+//
+// Update erases only cells in the terminal's own style. Some terminals always erase in their own style (no bce in
+// terminfo, as in GNU screen's default).
 func (t *Terminal) Update(g *Grid) []byte {
 	t.out, t.pen = t.out[:0], Style{}
 	if t.w != g.W || t.h != g.H || len(t.cells) != len(g.cells) {
@@ -51,7 +55,7 @@ func (t *Terminal) Update(g *Grid) []byte {
 	return t.out
 }
 
-// row writes what differs in a row.
+// row writes the cells of a row that differ from what the terminal shows (old).
 func (t *Terminal) row(row, old []Cell, y int) {
 	end := len(row) // the row is blank from there on
 	for end > 0 && row[end-1].shows() == (Cell{Rune: ' '}) {
@@ -89,8 +93,8 @@ func (t *Terminal) row(row, old []Cell, y int) {
 	}
 }
 
-// changed returns the end of the cells that are written together, beginning at the cell from. The end is at the latest
-// where the rest of the row is erased.
+// changed returns the end of the cells that are written together, the first of which is at from. If the blank rest of
+// the row, which begins at end, can be erased instead, they end there at the latest.
 func (t *Terminal) changed(row, old []Cell, from, end int) int {
 	if end == from || len(row)-end < leastErased {
 		end = len(row)
@@ -110,7 +114,7 @@ func (t *Terminal) changed(row, old []Cell, from, end int) int {
 	return to
 }
 
-// goTo moves the cursor.
+// goTo moves the cursor to a cell, with as few bytes as it can.
 func (t *Terminal) goTo(x, y int) {
 	switch {
 	case t.y == y && t.x == x:
@@ -139,7 +143,7 @@ func (t *Terminal) csi(n int, final byte) {
 	t.out = append(t.out, final)
 }
 
-// turn switches to the style of the following text.
+// turn switches the terminal to the style of the text that follows.
 func (t *Terminal) turn(st Style) {
 	switch {
 	case st == t.pen:
@@ -157,7 +161,7 @@ func (c *Cell) blankIn(st Style) bool {
 	return c.Rune == ' ' && c.Marks == "" && c.Style == Style{BG: st.BG} && st.Attr&(Underline|Reverse) == 0
 }
 
-// shows returns the cell without its invisible parts: a blank has no colour of text.
+// shows returns what a person sees of the cell. The colour of a blank's text is not visible, so it is left out.
 func (c *Cell) shows() Cell {
 	if c.Rune != ' ' || c.Marks != "" || c.Style.Attr&(Underline|Reverse) != 0 {
 		return *c

@@ -21,7 +21,7 @@ type Options struct {
 	Seed uint64
 	// HTTP is the number of http threads. Zero means 8.
 	HTTP int
-	// HogAfter is when worker-3 begins to hog the GVL. Zero means after 10 s, a negative time never.
+	// HogAfter is when worker-3 begins to hog the GVL. Zero means after 10 s. A negative time means never.
 	HogAfter time.Duration
 	// Length is how long the target lives. Zero means a minute.
 	Length time.Duration

@@ -90,7 +90,7 @@ func (s *Source) next(t *thread, released bool) {
 	}
 }
 
-// serve notes the request or job that a thread's new activity belongs to.
+// serve sets the request or job to which a thread's new activity belongs.
 func (s *Source) serve(t *thread) {
 	if !s.opt.Serving {
 		return
@@ -112,7 +112,7 @@ func (s *Source) serve(t *thread) {
 	}
 }
 
-// read fills the sample of this instant.
+// read fills the n-th sample with the simulation's state of this instant.
 func (s *Source) read(n int) *sampler.Sample {
 	out := &s.sample
 	out.TimeNS, out.ReadNS, out.Depth = s.now, 9_000, sampler.LockTick
@@ -142,8 +142,8 @@ func (s *Source) read(n int) *sampler.Sample {
 }
 
 func (s *Source) evidence(t *thread, depth sampler.Depth) sampler.Thread {
-	// The kernel is asked less often than memory is read: about each thread in turn, and when its activity has
-	// changed.
+	// Like a real Source, ask the kernel less often than memory is read: about each thread in turn, and if its
+	// activity has changed.
 	const askEach = 64
 	if tick := s.now / step; (tick+int64(t.id))%askEach == 0 || t.asked != t.do {
 		t.asked, t.askedNS = t.do, s.now

@@ -23,7 +23,8 @@ var View = page.View{
 }
 
 // Page is the timeline and the flamegraph together. Each shows what is selected in the other. It takes the whole
-// screen below the head lines. In place of the rule with the views' names it has a time axis.
+// screen below the head lines. Other views have a line with the names of the views there. This page has a time axis
+// instead.
 type Page struct {
 	*widget.Parts
 	keyMaps [2]scene.KeyMap // by focus

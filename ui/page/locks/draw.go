@@ -36,7 +36,8 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 		y += h
 	}
 	rest := a.Sub(0, y, a.W, a.H-y)
-	// If the locks leave too little room, the table of blame still gets up to half of the rows.
+	// Even if the locks need more room, the table of blame (who made threads wait for the GVL) gets up to half of the
+	// rows.
 	blame := 0
 	if p.blames(sc) {
 		blame = len(p.Places) + 4
@@ -62,10 +63,10 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 	}
 }
 
-// leastWaiters is the least height of the list of threads that wait for a lock, with its head.
+// leastWaiters is the least height of the list of waiting threads in rows, including its heading.
 const leastWaiters = 2
 
-// leastBlame is the least mean number of threads that wait for the GVL. From this number on, a table names the causes.
+// leastBlame is the least mean number of threads waiting for the GVL for which a table shows the causes.
 const leastBlame = 0.01
 
 // blames reports whether enough threads waited for the GVL to show a table of the causes.

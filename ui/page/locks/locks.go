@@ -43,8 +43,8 @@ type Page struct {
 	ByPlace widget.Table[placeRow, lockKey]
 
 	cycles [][]deadLink
-	// ShortLocks is the number of locks whose waits are all too short for the list. A lock is listed even if no thread
-	// waits for it now, if threads waited for it in the time shown.
+	// ShortLocks is the number of locks that are not listed, because all waits for them were too short. A lock is
+	// listed if threads wait for it, or waited for it in the time shown.
 	ShortLocks int
 	widget.Blame
 	placesOf widget.PlacesFrom
@@ -56,7 +56,8 @@ type lockKey struct {
 	kind   string
 	holder sampler.ThreadID
 	Place  flamegraph.Place
-	// isPlace is true for a place. So the place without a stack differs from the zero lockKey, which is no row.
+	// isPlace is true for a place. Without it, the key of a place without a stack would equal the zero lockKey, which
+	// means that no row is selected.
 	isPlace bool
 }
 
@@ -66,8 +67,8 @@ func (k lockKey) ID() lockKey { return k }
 type (
 	lockRow struct {
 		*account.Contended
-		// use is how the lock was used in the time shown. overNS is how much of this time was watched. Queues have
-		// neither.
+		// use is how the lock was used in the time shown. overNS is the part of this time in which ddtop watched the
+		// lock. Queues have neither.
 		use    account.LockUse
 		overNS int64
 		cost   account.LockCost
@@ -146,7 +147,7 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 		p.Both.At = i // a click may have moved the cursor
 	}
 	all := account.Locks(sc.States)
-	// Locks come first. A lock for which no thread waits now is behind the others.
+	// Locks come before other objects. locks is the number of locks for which threads wait now.
 	locks := max(slices.IndexFunc(all, func(c account.Contended) bool { return !c.Exclusive }), 0)
 	if locks == 0 && len(all) > 0 && all[0].Exclusive {
 		locks = len(all)
@@ -224,7 +225,8 @@ func (p *Page) loadCycles(states []gvl.ThreadState) {
 	}
 }
 
-// topShare returns how many of the first places together have most of the waiting, and their share.
+// topShare returns how many of the first places together caused 80 % of the waiting, and their share. It counts at
+// most five places.
 func (p *Page) topShare() (n int, of float64) {
 	const most, few = 0.8, 5
 	var sum int64
@@ -334,9 +336,9 @@ func (l lockRow) matches(re *regexp.Regexp, dict *sampler.Dictionary) bool {
 		slices.ContainsFunc(l.Waiters, func(id sampler.ThreadID) bool { return re.MatchString(gvl.ThreadName(id, dict)) })
 }
 
-// takenAt returns where a thread took a lock that it holds. It is the caller of the innermost method that takes locks
-// of this kind. If waits is true, the innermost frame does not count, because the thread waits there for another lock.
-// It is empty if several frames have taken locks of the kind, because each of them can have taken this one.
+// takenAt returns where a thread took a lock that it holds. It is the caller of the method that takes locks of this
+// kind. If waits is true, the innermost frame does not count, because the thread waits there for another lock. The
+// result is empty if several frames take locks of the kind, because each can have taken this one.
 func takenAt(dict *sampler.Dictionary, stack sampler.StackID, kind string, waits bool) (taken lockPlace) {
 	frames := dict.Frames(stack, nil)
 	frames = frames[:min(len(frames), maxLockFrames)]
@@ -353,7 +355,7 @@ func takenAt(dict *sampler.Dictionary, stack sampler.StackID, kind string, waits
 	return taken
 }
 
-// takesLock reports whether a method of Ruby's takes a lock of the kind, Mutex or Monitor.
+// takesLock reports whether the label is of a method of Ruby's own that takes a lock of the kind (Mutex or Monitor).
 func takesLock(label, kind string) bool {
 	class, method, _ := strings.Cut(label, "#")
 	if !strings.HasSuffix(class, kind) {
@@ -367,8 +369,8 @@ func takesLock(label, kind string) bool {
 }
 
 // callOf returns the innermost frame of a list that is the program's own. If there is none, it returns the innermost
-// frame of a gem, and else the innermost Ruby frame. The standard library comes last because its monitor.rb takes
-// locks for its callers.
+// frame of a gem, and else the innermost Ruby frame. The standard library comes last, because its monitor.rb takes
+// locks only for its callers.
 func callOf(dict *sampler.Dictionary, frames []sampler.FrameID) (out lockPlace) {
 	inGem := false
 	for _, id := range frames[:min(len(frames), maxLockFrames)] {
@@ -418,7 +420,7 @@ func (l lockRow) held(i int) string {
 	return known(l.use.Told(heldShares[:]...)[i])
 }
 
-// known returns the text of a length, or "–" if nothing is known of it.
+// known returns the text of a duration, or "–" if it is not known.
 func known(b gvl.Bounded) string {
 	if b.NS == 0 {
 		return "–"
@@ -426,7 +428,7 @@ func known(b gvl.Bounded) string {
 	return b.Duration()
 }
 
-// heldNow returns how long the holder has had the lock.
+// heldNow returns the text of how long the present holder has had the lock, or "–" if this is not known.
 func (l lockRow) heldNow() string {
 	if l.use.Now == 0 {
 		return "–"
@@ -434,8 +436,8 @@ func (l lockRow) heldNow() string {
 	return known(l.use.HeldNow)
 }
 
-// perSecond returns the least number of times per second that the lock was taken. The real number may be larger,
-// because holds without a waiting thread are not seen.
+// perSecond returns how often per second the lock was taken, at least. The real number may be larger, because a hold
+// is not seen if no thread waits.
 func (l lockRow) perSecond() string {
 	if l.overNS <= 0 || l.use.Taken == 0 {
 		return "–"

@@ -63,7 +63,7 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 }
 
 const (
-	// mostPayers and leastPayers limit the rows for code that paid for collections, on a screen with and without room.
+	// mostPayers limits the rows for code that paid for collections. leastPayers limits them if the screen is small.
 	mostPayers, leastPayers = 10, 3
 	// levelRows and rateRows are the least numbers of rows in which a curve and a rate can be read. mostLevelRows is
 	// the largest number of rows of a curve, if there is room.
@@ -73,7 +73,8 @@ const (
 // rowsOf returns how many rows the figures take in this number of columns, with their heading.
 func rowsOf(figures []figure, columns int) int { return 1 + (len(figures)+columns-1)/columns }
 
-// heights returns how many rows each series gets. Each gets one, and levels (curves) get more before rates do.
+// heights returns how many rows each series gets. Each gets one row. The parameter free is how many more there are.
+// Levels (curves) get them first, up to levelRows each. Then rates get up to rateRows, and then levels get the rest.
 func (p *Page) heights(free int) []int {
 	out := make([]int, len(p.series))
 	for i := range out {
@@ -241,7 +242,8 @@ func startedBy(word string) string {
 	return plain + " (" + word + ")"
 }
 
-// Limits of the text about allocations by class: the number of classes, and the least number of instants.
+// Limits of the text about allocations by class: how many classes it names, and from how many observed instants on
+// there is such a text.
 const (
 	maxAllocatedClasses = 5
 	minAllocInstants    = 20
@@ -262,7 +264,7 @@ func allocatedText(a report.StatAlloc) string {
 	return text
 }
 
-// processFigures returns the kernel's figures.
+// processFigures returns figures that the kernel has about the process, such as its growth and CPU time.
 func (p *Page) processFigures() []figure {
 	if p.from.TimeNS == 0 || p.At.Proc.AtNS == 0 {
 		return nil

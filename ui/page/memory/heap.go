@@ -38,13 +38,13 @@ const (
 var partNames = [numParts]string{"collector", "classes", "types", "slots", "parts"}
 
 const (
-	// countEvery is the interval between the beginnings of two counts. After a count that takes long, the pause is at
-	// least countRest times its length, so that the samples get their part of the budget.
+	// countEvery is the interval between the beginnings of two counts. If a count takes long, the pause after it is at
+	// least countRest times as long. So samples get their part of ddtop's CPU budget.
 	countEvery, countRest = 10 * time.Second, 2
-	// quickMemory is how long reading the parts of the memory may take if it is done with each count. If it takes
-	// longer, it is done only while these parts are shown.
+	// Each count also reads what the resident memory consists of, if this takes at most quickMemory. Otherwise it is
+	// read only while these parts are shown.
 	quickMemory = 2 * time.Second
-	// maxCurve limits the points of a curve. Beyond it, every second point is dropped.
+	// maxCurve limits the points of a curve. If there are more, every second point is dropped.
 	maxCurve = 512
 )
 
@@ -63,8 +63,8 @@ type counts struct {
 	// mark, or zero.
 	base           [numParts]map[string]report.HeapKind
 	baseNS, markNS int64
-	// first is the first count for which the parts of the memory are known. consists are the curves of these parts.
-	// slow is true if reading the parts takes long.
+	// first is the first count for which the parts of the memory are known. consists has a curve for each part of the
+	// memory. slow is true if reading the parts takes long.
 	first    export.Before
 	consists []*series
 	slow     bool
@@ -126,8 +126,8 @@ func (answerMsg) ForPage() {}
 // LastCount returns the last count of the live objects. It is nil before the first.
 func (p *Page) LastCount() *export.Heap { return p.Counts.Last }
 
-// While the page shows the collector, the heap is counted if the resident memory has grown over the time shown. It
-// must have grown by leastGrown bytes, and by leastGrownShare of its size at the beginning.
+// While the page shows the collector, the heap is counted only if the resident memory grows. In the time shown it must
+// have grown by leastGrown bytes, and by leastGrownShare of its size at the beginning.
 const leastGrown, leastGrownShare = 8_000_000, 0.02
 
 // wanted reports whether to count the heap, because the page shows counts or because the memory grows.
@@ -185,7 +185,7 @@ func (p *Page) Fetch(h scene.Host) tea.Cmd {
 // waits reports whether an answer is awaited.
 func (a *answer) waits() bool { return a != nil && a.lines == nil && a.err == nil }
 
-// Fetched stores a count or an answer that was read.
+// Fetched takes the message with a finished count or answer, and stores it.
 func (p *Page) Fetched(h scene.Host, msg tea.Msg) {
 	switch x := msg.(type) {
 	case countMsg:
@@ -259,7 +259,7 @@ func (c *counts) rebase() {
 	c.baseNS = c.count.BeganNS
 }
 
-// curves adds a point to the curve of each kind of memory.
+// curves adds the sizes in m as points to the curve of each kind of memory.
 func (c *counts) curves(m *sampler.MemoryParts) {
 	had := 0
 	if len(c.consists) > 0 {
@@ -339,7 +339,7 @@ func (p *Page) loadRows() {
 // Lists reports whether the table of classes or types is shown.
 func (p *Page) Lists() bool { return p.asked == nil && (p.part == classesPart || p.part == typesPart) }
 
-// Found returns the number of rows that a search leaves, in words.
+// Found returns the number of rows that match the search, as text: "3 rows".
 func (p *Page) Found() string {
 	return units.Plural(len(p.Table.Rows), "row", "rows")
 }
@@ -390,7 +390,8 @@ func (p *Page) ask(biggest bool) func(h scene.Host) tea.Cmd {
 	}
 }
 
-// hurry makes the copy of the heap for the awaited answer use a whole CPU, so that it ends soon.
+// hurry is the action of a key. It lets the copy of the heap for the awaited answer use a whole CPU, so that the
+// answer comes sooner.
 func (p *Page) hurry(h scene.Host) tea.Cmd {
 	if p.asked.waits() {
 		p.asked.hurry.Store(true)

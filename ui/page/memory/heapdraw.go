@@ -242,7 +242,8 @@ func (p *Page) drawConsists(a canvas.Area, sc *scene.Scene) {
 // hiddenValue replaces the first bytes of a String if values are hidden.
 const hiddenValue = "    (value not shown)"
 
-// draw draws the answer, or how much of the heap is copied for it.
+// draw draws the answer to a question about the heap, such as what holds the objects of a class. Until the answer
+// arrives, draw shows how much of the heap is copied.
 func (x *answer) draw(a canvas.Area, sc *scene.Scene) {
 	t := &sc.Theme
 	t.Heading(a, " "+flamegraph.Printable(x.title())+" ")

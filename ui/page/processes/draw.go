@@ -24,7 +24,7 @@ const leastFinding = 19
 
 // Columns are the columns of the table.
 func (p *Page) Columns() []widget.Column[*processRow] {
-	// A figure is not known before the process was read.
+	// The function figure shows "–" until the process was read, because its figures are not known before.
 	figure := func(of func(f *scene.Figures) string) func(*processRow, *scene.Scene) (string, canvas.Style) {
 		return func(w *processRow, sc *scene.Scene) (string, canvas.Style) {
 			if w.figures.LockHz == 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// drawLower draws the rule with the names of the views below the table, and the chosen view.
+// drawLower draws what is below the table of processes: a line with the names of the views, and the chosen view.
 func (p *Page) drawLower(a canvas.Area, sc *scene.Scene) {
 	t := &sc.Theme
 	if a.H < 2 {

@@ -18,7 +18,7 @@ import (
 type merger struct {
 	Dict *sampler.Dictionary
 	of   map[*scene.Member]*translation
-	// owner maps a thread of the merged weights to its process. The index is the thread's number. The first is
+	// owner maps a thread of the merged weights to its process. The index is the thread's number. The first element is
 	// unused.
 	owner []*scene.Member
 	Whole flamegraph.Snapshot

@@ -75,7 +75,7 @@ func (w *processRow) setState(s store.SourceState, replay bool) {
 	}
 }
 
-// shownAt returns the time up to which a process is shown. ok is false if the process has no sample yet.
+// shownAt returns the end of the time that is shown of a process. ok is false if the process has no sample yet.
 func shownAt(sc *scene.Scene, r *store.Reading) (atNS int64, ok bool) {
 	if sc.Frozen {
 		return sc.AtNS, r.LastNS != 0
@@ -83,8 +83,8 @@ func shownAt(sc *scene.Scene, r *store.Reading) (atNS int64, ok bool) {
 	return r.LastNS, r.LastNS != 0
 }
 
-// load reads the figures of the time shown. For an ended process and a recording these are the figures of the last
-// moments.
+// load reads the row's figures for the time shown. If the process has ended or is from a recording, this time ends
+// with its last sample.
 func (w *processRow) load(sc *scene.Scene, r *store.Reading) {
 	to, ok := shownAt(sc, r)
 	if !ok {
@@ -118,7 +118,8 @@ func (w *processRow) loadFindings(sc *scene.Scene, r *store.Reading, to int64) {
 	w.findings = sc.ShowableFindings(w.Of.Store, w.findings)
 }
 
-// halted returns what stops a running process from outside, or nil.
+// halted returns what keeps a running process from running, such as SIGSTOP or docker pause. It returns nil if nothing
+// does.
 func (w *processRow) halted() *scene.Halt {
 	if w.state != processRuns {
 		return nil
@@ -129,7 +130,7 @@ func (w *processRow) halted() *scene.Halt {
 // laneColumns is the number of columns of a process's lane.
 const laneColumns = 30
 
-// sumUp makes the row of all processes: sums, and the longest waits.
+// sumUp makes the row of all processes. It has the sums of the figures, and of waits the longest.
 func (p *Page) sumUp() {
 	p.all = processRow{}
 	for _, w := range p.rows {
@@ -159,8 +160,8 @@ func (p *Page) sumUp() {
 	}
 }
 
-// sumUpFindings finds the worst finding of all processes: the most severe one. If several are equally severe, it is
-// the one that most processes of its program have. stat counts in the same way.
+// sumUpFindings finds the most severe finding of all processes. If several are equally severe, it chooses the one that
+// most processes of its program have. `ddtop stat` chooses in the same way.
 func (p *Page) sumUpFindings() {
 	type key struct{ program, id string }
 	has, of := make(map[key]int), make(map[string]int)
@@ -210,8 +211,9 @@ func (p *Page) order() {
 	}
 }
 
-// sameProcess returns the new key of a process. The key changes when sampling of the process begins or ends. If the
-// process has no row, it returns the key of the row of all processes.
+// sameProcess returns the present key of a process for an old one, so that the cursor stays on it. The key changes
+// when sampling of the process begins or ends. If the process has no row, the result is the key of the row of all
+// processes.
 func (p *Page) sameProcess(k processKey) processKey {
 	pid := k.idle
 	if k.Of != nil {

@@ -215,8 +215,8 @@ func DrawTime(a canvas.Area, totals *[gvl.NumStates]int64, fiberNS int64, sc *sc
 // maxParts limits how many states of a request's time are named.
 const maxParts = 4
 
-// drawParts names the states of a request's time, as many as there is room for. It adds the peer if all of them have
-// room.
+// drawParts names the states of a request's time, as many as there is room for. It adds the peer of io if the area is
+// wider than two states.
 func drawParts(a canvas.Area, totals *[gvl.NumStates]int64, fiberNS int64, peers []account.PeerNS, sc *scene.Scene) {
 	x := 0
 	for _, s := range PartsOf(totals, fiberNS, peers, sc, a.W > 2*len("native 00  ")) {
@@ -227,7 +227,8 @@ func drawParts(a canvas.Area, totals *[gvl.NumStates]int64, fiberNS int64, peers
 	}
 }
 
-// PartsOf returns the parts of a time, the longest first: "io 52 db-1:5432", "wait 40", "fiber waits 8".
+// PartsOf returns the parts of a time in percent, the longest first: "io 52 db-1:5432", "wait 40", "fiber waits 8". If
+// named is false, it leaves out the peer.
 func PartsOf(totals *[gvl.NumStates]int64, fiberNS int64, peers []account.PeerNS, sc *scene.Scene, named bool) []string {
 	type part struct {
 		text string

@@ -94,7 +94,7 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 	p.now.Draw(a.Sub(0, rows, a.W, a.H-rows), sc, selected)
 }
 
-// leastName is the least width of a thread's name if the number of its fibers is shown, too.
+// leastName is the least width, in columns, that a thread's name keeps if the number of its fibers is shown, too.
 const leastName = 6
 
 // drawTreeName draws the name of a thread or a group. Threads within a group are indented.
@@ -157,7 +157,7 @@ func detailText(w *TableRow, sc *scene.Scene) (string, canvas.Style) {
 	return "", sc.Theme.Dimmed()
 }
 
-// beyondState returns the part of a state's description that other columns do not show.
+// beyondState returns a state's description without the state's name and duration, which other columns show.
 func beyondState(ts gvl.ThreadState, dict *sampler.Dictionary) string {
 	ts.Detail.FD = -1 // leaves room for the address
 	s := strings.TrimPrefix(gvl.Describe(ts, dict), ts.State.String())
@@ -210,7 +210,7 @@ func drawFrame(a canvas.Area, w *TableRow, sc *scene.Scene) {
 	drawFrameOf(a, th.State.Stack, sc)
 }
 
-// leastFrame is the least width for a frame after a request.
+// leastFrame is the least width that a frame needs to be drawn behind a request, in columns.
 const leastFrame = 10
 
 func drawFrameOf(a canvas.Area, stack sampler.StackID, sc *scene.Scene) {

@@ -32,8 +32,8 @@ type Page struct {
 	Table  widget.Table[*TableRow, scene.RowKey]
 	flat   bool            // threads are not grouped
 	opened map[string]bool // whether the user opened or closed a group, by its name
-	// all is the selection of all views. Cursor is the table's own selection, because only the table can select fibers
-	// of a thread.
+	// all is the selection that all views share. Cursor is the table's own selection, because only the table has rows
+	// of fibers.
 	all      *scene.Selection
 	Cursor   scene.RowKey
 	unfolded map[sampler.ThreadID]bool  // the threads whose fibers are shown
@@ -216,7 +216,7 @@ func (p *Page) build(sc *scene.Scene, waits map[sampler.ThreadID]*store.ThreadWa
 	}
 }
 
-// inRubysOrder orders active threads before others, and otherwise as Ruby lists them.
+// inRubysOrder compares two rows. Active threads come before others. Among equals, Ruby's order of threads decides.
 func inRubysOrder(x, y *TableRow) int {
 	switch {
 	case x.active == y.active:

@@ -18,7 +18,7 @@ var closeColumns = []time.Duration{100 * time.Millisecond, 50 * time.Millisecond
 	100 * time.Microsecond, 50 * time.Microsecond, 20 * time.Microsecond, 10 * time.Microsecond}
 
 const (
-	// waitParts limits the width of a wait after zooming to it: the wait takes at most 1/waitParts of the axis.
+	// After zooming to a wait, the wait takes at most 1/waitParts of the time axis.
 	waitParts = 3
 )
 
@@ -38,8 +38,8 @@ func closeAround(columnNS, atNS int64, columns int, place float64) closeView {
 	return closeView{ColumnNS: columnNS, fromNS: from / columnNS * columnNS}
 }
 
-// zoomClose zooms in (-1) or out (+1) where every change of the GVL is known. It returns false if the whole screen
-// should zoom instead.
+// zoomClose zooms the close view in (d is -1) or out (+1). Short columns need a time in which every change of the GVL
+// is known. It returns false if the whole screen should zoom instead.
 func (p *Page) zoomClose(h scene.Host, d int) bool {
 	cols := h.Showing().Regions.CellsW
 	at := p.CursorNS
@@ -103,7 +103,8 @@ func (p *Page) pan(h scene.Host, columns int64) {
 	h.Refresh()
 }
 
-// within closes the close view if it is outside the time that the whole screen shows.
+// within ends the close view if its time is outside the time that the whole screen shows, or if the screen is not
+// frozen.
 func (p *Page) within(sc *scene.Scene) {
 	end := p.Close.fromNS + p.Close.ColumnNS*int64(sc.Regions.CellsW)
 	if p.Close.On() && (!sc.Frozen || end < sc.AtNS-sc.WindowNS || p.Close.fromNS > sc.AtNS) {
@@ -111,7 +112,8 @@ func (p *Page) within(sc *scene.Scene) {
 	}
 }
 
-// loadClose sets the totals of all rows in the close view, and their states at the cursor, or else at the end.
+// loadClose sets the totals of all rows to the time of the close view, and their states to those at the cursor.
+// Without a cursor, it uses the states at the view's end.
 func (p *Page) loadClose() {
 	v := p.Timeline
 	for i := range v.Lanes {

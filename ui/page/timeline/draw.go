@@ -148,7 +148,7 @@ func (p *Page) drawCursor(a canvas.Area, y int, sc *scene.Scene) {
 	p.drawStackAtCursor(a, y, s.Stack, sc)
 }
 
-// drawStackAtCursor lists a stack below the row y, or writes it on one line if there is little room.
+// drawStackAtCursor lists the frames of a stack below the row y. If there is little room, it writes them on one line.
 func (p *Page) drawStackAtCursor(a canvas.Area, y int, stack sampler.StackID, sc *scene.Scene) {
 	const enough = 4 // rows, to list a frame on each
 	if a.H-y-1 >= enough {

@@ -35,13 +35,14 @@ type Page struct {
 	now      *widget.Now
 	// CursorNS is the instant under the cursor. It is zero if there is no cursor.
 	CursorNS int64
-	// Fine is the timeline in short columns, for a short frozen period. asked is the last request for such a timeline.
+	// Fine is the timeline in short columns. It is shown while a short period is frozen. asked is the time range for
+	// which it was last requested.
 	Fine  store.Fine
 	asked store.FineRange
 	// Close is a view of a short time in which every change of the GVL is known. It replaces the timeline when the
 	// user zooms in far enough.
 	Close closeView
-	// at is what the threads did at the cursor. askedNS is the last requested instant.
+	// at is what the threads did at the cursor. askedNS is the last moment for which this was requested.
 	at      instant
 	askedNS int64
 
@@ -74,7 +75,7 @@ func (instantMsg) ForPage() {}
 const (
 	processLanes = 3
 	cursorRows   = 2
-	// maxLaneRows limits the height of each of these lanes. stackRows are kept free for the stack.
+	// maxLaneRows limits the height of each lane of the process. stackRows is how many rows are left for the stack.
 	maxLaneRows = 4
 	stackRows   = 12
 )
@@ -120,8 +121,8 @@ func (p *Page) CellNS(sc *scene.Scene) int64 {
 	return max((p.Span[1]-p.Span[0])/int64(max(p.Timeline.Cells, 1)), 1)
 }
 
-// moveCursor moves the cursor by n columns. If the cursor leaves the shown time, this time moves, too. This freezes
-// the screen.
+// moveCursor moves the cursor by n columns, and freezes the screen. If the cursor would leave the time shown,
+// moveCursor also moves this time.
 func (p *Page) moveCursor(h scene.Host, n int) {
 	if h.Showing().LastNS == 0 {
 		return
@@ -195,7 +196,7 @@ func (p *Page) Wheel(h scene.Host, _, _, d int, onAxis bool) (tea.Cmd, bool) {
 	return p.Fetch(h), true
 }
 
-// zoom makes the period longer (+1) or shorter (-1). The cursor keeps its place on the screen.
+// zoom makes the time shown longer (d is +1) or shorter (-1). The cursor keeps its place on the screen.
 func (p *Page) zoom(h scene.Host, d int) {
 	if p.zoomClose(h, d) {
 		h.Refresh()
@@ -211,7 +212,7 @@ func (p *Page) zoom(h scene.Host, d int) {
 	h.Refresh()
 }
 
-// moveTime moves the shown time by one step, or the close view by a third of its width.
+// moveTime moves the time shown by d steps. The close view moves by a third of its width instead.
 func (p *Page) moveTime(h scene.Host, d int64) {
 	if p.Close.On() {
 		p.pan(h, d*int64(h.Showing().Regions.CellsW)/waitParts)
@@ -248,7 +249,7 @@ func (p *Page) Fetch(h scene.Host) tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// Fetched stores data from the history if it is still wanted.
+// Fetched stores what the commands of Fetch have read, unless the user has moved on and other data is wanted by now.
 func (p *Page) Fetched(h scene.Host, msg tea.Msg) {
 	switch msg := msg.(type) {
 	case fineMsg:

@@ -42,13 +42,14 @@ type Page struct {
 	of      *widget.Rows // maps frames to rows; nil before the first Sum
 	indexOf TopKind
 	indexIn sampler.Generation // the Dictionary's generation to which the rows belong
-	Total   [2]int64           // weights of the earlier time and of its recent part
+	Total   [2]int64           // weights of all rows in the earlier and in the recent part of the time
 	blame   int64
 	Alloc   flamegraph.AllocEstimate // for the metric Allocations, whose weights count seen objects
 	recent  flamegraph.Snapshot
 	stacks  map[sampler.StackID]*stackWeight
 	loaded  topOf
-	// before sums the weights of another recording. Was is the result. It is nil if there is no comparison.
+	// before is a Page that sums the weights of the recording to compare with. Was has the result by the names of
+	// rows. Was is nil if there is no comparison.
 	before *Page
 	Was    map[string]topBefore
 }
@@ -66,7 +67,8 @@ const (
 
 var TopKindNames = [numTopKinds]string{"functions", "lines", "gems", "files"}
 
-// topRow is a function, line, gem or file. self and total have its weights in the earlier time and in the recent part.
+// topRow is a function, line, gem or file. self and total have two weights each: in the earlier part of the time
+// shown, and in its recent part (recentParts).
 type topRow struct {
 	widget.TopKey
 	from        sampler.Origin
@@ -126,7 +128,7 @@ func (p *Page) Found() string {
 	return fmt.Sprintf("%d of %d %s", len(p.Table.Rows), p.All, TopKindNames[p.Kind])
 }
 
-// turnTo lists rows of another kind.
+// turnTo makes the page list functions, lines, gems or files (k).
 func (p *Page) turnTo(h scene.Host, k TopKind) {
 	p.Kind, p.Table.Top = k, 0
 	h.Refresh()
@@ -137,7 +139,7 @@ func (p *Page) move(_ scene.Host, by widget.Step) tea.Cmd {
 	return nil
 }
 
-// enter finds the selected row in the flamegraph.
+// enter opens the flamegraph at the selected row. If no row is selected, it selects one.
 func (p *Page) enter(h scene.Host) tea.Cmd {
 	i := p.Table.Index()
 	if i < 0 {
@@ -247,7 +249,7 @@ func (p *Page) Sum(whole, recent *flamegraph.Snapshot, sc *scene.Scene) {
 	}
 }
 
-// ownOnly reports whether the weight of other code counts for the program's own code that called it. It is false for
+// ownOnly reports whether the weight of libraries is added to the program's own code that called them. It is false for
 // the list of gems, where each gem has its own weight.
 func (p *Page) ownOnly() bool { return p.Flame.Folding == widget.FoldLibraries && p.Kind != TopGems }
 

@@ -31,7 +31,7 @@ func (p *Page) Fetch(h scene.Host) tea.Cmd {
 	return func() tea.Msg { return chainMsg(store.Chain(&e)) }
 }
 
-// ForPage marks the message as one for pages.
+// ForPage marks chainMsg as a message for pages.
 func (chainMsg) ForPage() {}
 
 // Fetched stores the data of a chainMsg if it is still wanted.

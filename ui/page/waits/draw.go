@@ -73,7 +73,7 @@ func waitColumns(exact bool) []widget.Column[*WaitRow] {
 		}})
 }
 
-// leastCode is the least width of a column part with code, beside the request or thread.
+// leastCode is the least width that drawCode keeps for the code behind lead, in columns.
 const leastCode = 10
 
 // drawCode draws lead, a request or a thread, and then the code. If a method's name is too long, its class is cut
@@ -170,7 +170,7 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 	}
 }
 
-// drawSums draws a line with the total and the longest of the waits, and how exactly they are known.
+// drawSums draws a line with the total of all waits and the longest wait, and how exactly both are known.
 func (p *Page) drawSums(a canvas.Area, sc *scene.Scene) {
 	t := &sc.Theme
 	if why := sc.Figures.Why(sampler.FigureWaits); why != "" {

@@ -28,7 +28,8 @@ var View = page.View{
 	Make:   page.Makes(New),
 }
 
-// MaxListedWaits limits the list: to so many waits that are first in the table's order, and so many of the latest.
+// MaxListedWaits limits the list. It has at most this many waits that come first in the table's order, and at most
+// this many of the latest waits.
 const MaxListedWaits = 500
 
 // Page lists the single waits for the GVL in the time shown, with a histogram of their lengths. Below, it shows who
@@ -40,8 +41,8 @@ type Page struct {
 	// thread is the thread whose waits are listed. It is zero for all threads.
 	thread sampler.ThreadID
 
-	// All is the number of waits in the time shown. kept is the number of single waits that match thread and search.
-	// exact is how many of these are known exactly.
+	// All is the number of waits in the time shown. kept is how many waits are known one by one and match the thread
+	// and the search. exact is how many of these have an exactly known length.
 	All, kept, exact int64
 	filtered         bool
 	columnsExact     bool
@@ -61,7 +62,7 @@ type waitSums struct {
 	exactNS             int64
 }
 
-// waitCode is the name of a stack's code. It also says whether the search matches one of the stack's frames.
+// waitCode is the name of the code that a stack is in. found is true if the search matches one of the stack's frames.
 type waitCode struct {
 	text  string
 	found bool
@@ -103,8 +104,8 @@ func New(c *widget.Parts) *Page {
 
 func (p *Page) Found() string { return units.Count(p.All) + " waits" }
 
-// toggleThread switches between the waits of all threads and the waits of one thread. This is the thread of the
-// selected wait. If no wait is selected, it is the thread selected in all views.
+// toggleThread switches between the waits of all threads and the waits of one thread. The one thread is the thread of
+// the selected wait. If no wait is selected, it is the thread that the user has selected in the other views.
 func (p *Page) toggleThread(h scene.Host) {
 	switch i := p.Table.Index(); {
 	case p.thread != 0:
@@ -196,8 +197,8 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	p.Table.Sort(p.Table.Rows)
 }
 
-// matches reports whether a wait is listed. It must be a wait of the chosen thread, if there is one. The search must
-// match its thread, a method on its stack or on a holder's, or its request.
+// matches reports whether a wait is listed. If a thread is chosen, it must be this thread's wait. The search must
+// match the waiting thread, a method on its stack or on a holder's stack, or its request.
 func (p *Page) matches(e *store.WaitEvent, re *regexp.Regexp, sc *scene.Scene) bool {
 	if p.thread != 0 && e.Thread != p.thread {
 		return false
@@ -271,7 +272,8 @@ func (p *Page) newRow(e *store.WaitEvent, sc *scene.Scene) *WaitRow {
 	return w
 }
 
-// waitPicker keeps two parts of many waits: the first ones in the table's order, and the latest ones.
+// waitPicker chooses the waits that are listed if there are too many: the first ones in the table's order, and the
+// latest ones.
 type waitPicker struct {
 	compare     func(x, y *store.WaitEvent) int
 	first, last []*store.WaitEvent
@@ -287,7 +289,7 @@ func (p *Page) picker() *waitPicker {
 	return &waitPicker{compare: compare}
 }
 
-// add adds a wait. Waits must be added in order of their ends.
+// add adds a wait. Call it for waits in order of their ends.
 func (k *waitPicker) add(e *store.WaitEvent) {
 	if k.first = append(k.first, e); len(k.first) >= 2*MaxListedWaits {
 		k.first = k.best()
@@ -317,7 +319,8 @@ func (k *waitPicker) picked() []*store.WaitEvent {
 	return out
 }
 
-// WaitOrders has the orders of the list. Each puts the most important waits first.
+// WaitOrders has the comparison for each order of the table. Each puts the most important waits first, such as the
+// longest.
 var WaitOrders = map[string]func(x, y *store.WaitEvent) int{
 	"length": func(x, y *store.WaitEvent) int {
 		return cmp.Or(cmp.Compare(y.Length().NS, x.Length().NS), cmp.Compare(y.EndNS, x.EndNS))

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// maxReadings limits the readings of a Queue that are kept, one per second.
+	// maxReadings limits the kept readings of a Queue's length. There is one reading per second.
 	maxReadings = 128
 	// maxTakers limits how many threads that take from a Queue are remembered.
 	maxTakers = 16
@@ -107,8 +107,8 @@ func (b *Queues) read(s *sampler.Queues) {
 	b.of = next
 }
 
-// Growing returns the Queue that has grown most without a pause in a time of overNS, and its length at the beginning.
-// It returns nil if none has grown.
+// Growing returns the Queue that has become longer all the time during the last overNS, and its length at the
+// beginning. If there are several, it returns the one that has grown most. It returns nil if there is none.
 func (b *Queues) Growing(overNS int64) (best *Queue, from int64) {
 	most := int64(0)
 	for _, q := range b.of {
@@ -120,8 +120,9 @@ func (b *Queues) Growing(overNS int64) (best *Queue, from int64) {
 	return best, from
 }
 
-// grown returns the length at the beginning of a time in which the Queue has only grown. In each part of this time it
-// was longer than at any moment of the part before.
+// grown returns the Queue's length at the beginning of the last overNS. ok is true if the Queue has grown in all of
+// this time. To decide this, grown divides the time into parts. In each part the Queue must always be longer than at
+// any moment of the part before.
 func (q *Queue) grown(overNS int64) (from int64, ok bool) {
 	last := q.readings[len(q.readings)-1].atNS
 	if q.readings[0].atNS > last-overNS {

@@ -10,14 +10,15 @@ const (
 	// maxStepNS is the longest time between two readings, in ns. If it is exceeded, the barrier may have ended, and
 	// another one may have begun.
 	maxStepNS = int64(250e6)
-	// leastReadings is the least number of readings with the same stack that prove one barrier. Between two barriers
-	// the thread would run other code, and one of so many readings would probably show it.
+	// leastReadings is the least number of readings with the same stack from which on they count as one barrier.
+	// Between two barriers the thread would run other code, and one of so many readings would probably show it.
 	leastReadings = 10
 )
 
 // Stay is a time during which a thread has not joined a barrier at which others wait.
 type Stay struct {
-	// sinceNS is the first reading, lastNS the last one. Both are zero if no barrier waits for the thread.
+	// sinceNS is the time of the first reading, lastNS of the last one. Both are zero if no barrier waits for the
+	// thread.
 	sinceNS, lastNS int64
 	// delay is the thread's total time without a CPU, in ns: up to sinceNS and up to lastNS.
 	delay    [2]int64

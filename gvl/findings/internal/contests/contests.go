@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// EveryNS is the interval between two counts, in ns. Counts are used for windowNS, the length of the window of
-	// findings.
+	// EveryNS is the interval in ns after which a Contest begins a new look. Looks older than windowNS, the window of
+	// findings, are ignored.
 	EveryNS  = 100e6
 	windowNS = 10e9
-	// MinCounts is the least number of counts with a waiting thread.
+	// MinCounts is the least number of looks with a waiting thread that a finding about a lock needs.
 	MinCounts = 20
 )
 
-// look is what the samples of one interval showed of a lock. vain is the least number of times that waiting threads
-// were woken without getting it. A release wakes a thread, so each time another thread took the lock first.
+// look is what the samples of one interval showed of a lock. vain is a lower bound of how often waiting threads were
+// woken without getting the lock. A release wakes a thread, so each time another thread took the lock first.
 type look struct {
 	atNS   int64
 	holder sampler.ThreadID
@@ -132,13 +132,13 @@ func (c *Contests) Starved(x *Contest, ts *gvl.ThreadState) bool {
 		x.heldNS[ts.Thread] <= ts.SinceNS
 }
 
-// starvedSamples is how many samples of a thread, all of them waiting, show that it never gets the lock. If it had the
-// lock for 1 % of the time, that many would all miss this in one of 20 cases.
+// starvedSamples is the number of samples that must show a thread waiting before ddtop believes that it never gets the
+// lock. If the thread had the lock for 1 % of the time, 300 samples would all miss this in one of 20 cases.
 const starvedSamples = 300
 
-// Winner returns the thread that has the lock in most samples of the window, and its share of the samples with a
-// holder. vain is how often other threads were at least woken without getting the lock. looks counts the samples with
-// a waiting thread.
+// Winner returns the thread that had the lock in the most looks of the window, and its share of the looks with a
+// holder. vain is a lower bound of how often threads were woken without getting the lock. looks is the number of looks
+// with a waiting thread.
 func (x *Contest) Winner(now int64) (id sampler.ThreadID, share float64, vain int64, looks int) {
 	times := make(map[sampler.ThreadID]int64)
 	held := int64(0)

@@ -12,21 +12,23 @@ import (
 )
 
 const (
-	// maxAgeNS is the largest age of a reading that still describes the present, in ns. If there are very many
-	// processes, it is the interval between two readings.
+	// maxAgeNS is the largest age, in ns, at which figures of CPU use still describe the present. If there are very
+	// many processes, these figures are read less often. Then the interval between two readings applies, if it is
+	// longer.
 	maxAgeNS = 10e9
-	// These are the least CPU times that are mentioned, in CPUs. leastUser applies to a single program. least applies
-	// to all other processes together, and to a hypervisor. leastUnseen applies to processes that ddtop cannot see. It
-	// is larger because their time is computed as a difference.
+	// These are the least CPU times that are mentioned, as a number of CPUs. leastUser applies to a single program.
+	// least applies to all other processes together, and to a hypervisor. leastUnseen applies to processes that ddtop
+	// cannot see. It is larger because their time is only the rest that no visible process has used.
 	leastUser, least, leastUnseen = .05, .10, .25
 	// ownShare is the least share of its allowed CPUs that a target must use for Own to report it.
 	ownShare = .5
-	// fullShare is the used share of the machine's CPUs from which on they count as all in use.
+	// fullShare is the share of the machine's CPUs that must be in use so that all of them count as in use.
 	fullShare = .8
 )
 
-// Said returns parts of a sentence about the programs that use the CPUs. It is empty if this is not known. limited is
-// true if the target has a CPU limit of its own that delays it. Then other processes matter only if they use all CPUs.
+// Said returns who uses the CPUs, as parts of a sentence: "other processes take 1.5 of the machine's 2 CPUs". It is
+// empty if this is not known. limited is true if the target has a CPU limit of its own that delays it. Then other
+// processes matter only if nearly all CPUs of the machine are in use.
 func Said(u *sampler.CPUUse, nowNS int64, limited bool) (out []string) {
 	if u == nil || u.AtNS <= u.FromNS || nowNS-u.AtNS > max(maxAgeNS, u.AtNS-u.FromNS) {
 		return nil
@@ -79,8 +81,9 @@ func Limit(u *sampler.CPUUse) string {
 	return " (limit: " + n + " CPUs)"
 }
 
-// Own says that a target takes most of the CPUs that it may use: "the process itself takes 0.9 of the 1 CPU that it may
-// use". used is its own use, in CPUs. The text is empty if the target takes less, or if that is not known.
+// Own says that a target itself takes much of the CPUs: "the process itself takes 0.9 of the 1 CPU that it may use".
+// used is how many CPUs it uses, may how many it is allowed to use. The text is empty if the target uses less than
+// ownShare of them, or if that is not known.
 func Own(u *sampler.CPUUse, used float64, may int) string {
 	if u == nil {
 		return ""
@@ -96,8 +99,8 @@ func Own(u *sampler.CPUUse, used float64, may int) string {
 		units.Plural(int(cpus), "CPU", "CPUs") + " that it may use"
 }
 
-// Affinity says that the target may use only some of the machine's CPUs: "it may use only 1 of the machine's 2 CPUs".
-// It is empty if the target may use all of them, or if that is not known.
+// Affinity says that the target is allowed to use only some of the machine's CPUs: "it may use only 1 of the machine's
+// 2 CPUs". may is their number. The text is empty if all CPUs are allowed, or if that is not known.
 func Affinity(u *sampler.CPUUse, may int) string {
 	if u == nil || may <= 0 || int64(may) >= u.CPUs {
 		return ""

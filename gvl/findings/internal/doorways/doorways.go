@@ -16,16 +16,17 @@ type key struct{ label, path string }
 
 // Doors has the methods of a stack at which its thread may wait, and the methods that it is inside of.
 type Doors struct {
-	// Near has the methods that do not run a block of a method further out, the innermost first. While a thread waits
-	// in checkout, which with has called before its block, both checkout and with are in Near.
+	// Near has the methods that have not called a block from a method further out, the innermost first. Example:
+	// Pool#with calls Pool#checkout, and then the block in "pool.with { … }". While a thread waits in Pool#checkout,
+	// both are in Near.
 	Near []ID
-	// Through has the methods that run a block of a method further out: with, during the block in "with { … }".
+	// Through has the methods that have called such a block: Pool#with, while the block in "pool.with { … }" runs.
 	Through []ID
 }
 
 const (
-	// maxNear limits the methods in Near. One is not enough. checkout may wait for threads that are inside of its
-	// caller with, or of a helper of the program that calls with.
+	// maxNear limits the methods in Near. One is not enough. A thread in Pool#checkout may wait for threads inside of
+	// Pool#with, its caller. Or it may wait for threads inside of a helper of the program that calls Pool#with.
 	maxNear = 6
 	// maxThrough limits the methods in Through. Helpers that take blocks are among them, so there can be many.
 	maxThrough = 48

@@ -28,9 +28,9 @@ const (
 	minCounts = 20
 	// minChanges is the least number of counts in which a thread was inside that was not inside before.
 	minChanges = 3
-	// fewerShare limits the part of the counts in which fewer threads are inside than the gate lets in. Some are
-	// allowed, because a woken thread without a CPU is not inside yet. fewerSeenShare is the limit if threads have
-	// left the method for good. In a worker's loop they never do.
+	// fewerShare limits the share of counts in which fewer threads are inside than the gate lets in. A few such counts
+	// are allowed, because a woken thread without a CPU is not inside yet. fewerSeenShare replaces fewerShare if
+	// threads were seen to leave the method for good, which the threads in a worker's loop never do.
 	fewerShare, fewerSeenShare = .02, .15
 	// minLeft is the least number of times that a thread left the method.
 	minLeft = 3
@@ -313,7 +313,8 @@ func (x *Gate) Waiting(now int64) float64 {
 	return gvl.Ratio(int64(sum), int64(n))
 }
 
-// InsideNS returns how long a thread has been inside, at most. It is zero if the thread came in after the last count.
+// InsideNS returns for how long each count has seen a thread inside. The thread may have left and come back between
+// two counts. InsideNS is zero if the last count did not see the thread inside.
 func (x *Gate) InsideNS(now int64, id sampler.ThreadID) int64 {
 	if at, ok := x.inside[id]; ok {
 		return now - at

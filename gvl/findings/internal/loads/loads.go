@@ -11,14 +11,15 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxNear limits how many of the innermost frames show what a thread waits for: the lock, what takes it, its block.
+// maxNear limits how many innermost frames Waits checks. They are the frames of the lock's method, of its block, and
+// of the method that takes the lock.
 const maxNear = 4
 
 // methods are the methods that load a file. If another thread is loading the same file, they wait for the file's lock
 // (load_lock, load.c).
 var methods = map[string]bool{"Kernel#require": true, "Kernel#require_relative": true, "Kernel#load": true}
 
-// locks are the methods that wait for a Monitor, which Zeitwerk's autoloads take.
+// locks are the methods that wait for a Monitor. Zeitwerk takes a Monitor while it autoloads a file.
 var locks = map[string]bool{"Monitor#synchronize": true, "Monitor#enter": true, "Monitor#mon_synchronize": true}
 
 // Waits reports whether a thread waits until another thread has loaded a file.

@@ -1,5 +1,5 @@
 // Package loop measures how long a thread with a fiber scheduler has run one fiber, while its event loop stood still.
-// It also counts how often this lasted long.
+// Such a time is called a stay. The package also counts the long stays.
 package loop
 
 import (
@@ -19,7 +19,7 @@ const (
 	// longNS is the minimum length of a long stay, in ns, and longReadings its minimum number of readings. A client
 	// notices such a delay. Consecutive calls of a few ms are rarely mistaken for such a stay.
 	longNS, longReadings = int64(250e6), 5
-	// maxLong limits the kept long stays. No more of them fit into ten seconds.
+	// maxLong limits the kept long stays. No more of them fit into ten seconds, the time that findings are about.
 	maxLong = 40
 )
 
@@ -35,13 +35,13 @@ type Stay struct {
 	turn sampler.ThreadBits
 	// sinceNS is the time of the first reading, and lastNS of the last. Both are zero while the event loop runs.
 	sinceNS, lastNS int64
-	// waitNS is how long the thread waited for the GVL. delay is its time without a CPU since its start, in ns: at
-	// sinceNS and at lastNS.
+	// waitNS is how long the thread waited for the GVL in this stay. delay has a counter of the kernel: how long the
+	// thread has waited for a CPU since it was created, in ns. delay[0] is its value at sinceNS, delay[1] at lastNS.
 	waitNS   int64
 	delay    [2]int64
 	readings int
-	// untilNS is the time up to which the stay is known, in ns. If the thread held the GVL, it is the last reading of
-	// its counters, because the thread may have lacked a CPU since.
+	// untilNS is the time up to which the stay is known, in ns. Usually it is lastNS. If the thread held the GVL, it
+	// is the time when delay[1] was read, because the thread may have waited for a CPU since.
 	untilNS int64
 	stack   sampler.StackID
 	// ended are the latest long stays that have ended, the oldest first.
@@ -98,8 +98,8 @@ func (s *Stay) begin(next Stay) {
 }
 
 // Long returns the long stays that ended at or after fromNS or have not ended: their number, their time since fromNS
-// in ns, and the longest. It includes time without a CPU and waits for the GVL, because the other fibers have to wait
-// then, too.
+// in ns, and the longest. Their time includes time without a CPU and waits for the GVL, because the other fibers have
+// to wait then, too.
 func (s *Stay) Long(fromNS int64) (n int, ns int64, longest Span) {
 	add := func(x Span) {
 		if x.ToNS < fromNS {

@@ -54,7 +54,7 @@ type Sum struct {
 // Level is a number of objects at a time. AtNS is zero if it is not known.
 type Level struct{ AtNS, Objects int64 }
 
-// Interval adds an interval inside the collector. It must come before the Tick of its sample.
+// Interval adds an interval inside the collector. For each sample, call Interval before Tick.
 func (w *Watch) Interval(fromNS, toNS int64) {
 	if fromNS != w.until || w.pause.FromNS == 0 {
 		w.pause.FromNS = fromNS
@@ -62,7 +62,8 @@ func (w *Watch) Interval(fromNS, toNS int64) {
 	w.until = toNS
 }
 
-// Tick adds a sample. It returns the pause in progress, and the pause that has ended by now.
+// Tick adds a sample. It returns the pause in progress (now), and the pause that has ended since the last Tick
+// (ended). Each is the zero Pause if there is none.
 func (w *Watch) Tick(t *gvl.Tick) (now, ended Pause) {
 	g, was := &t.GC, w.last
 	w.last = *g
@@ -88,7 +89,7 @@ func (w *Watch) Tick(t *gvl.Tick) (now, ended Pause) {
 	return w.pause, ended
 }
 
-// left reports whether the collector was left and entered again between two samples that were taken inside it.
+// left reports whether Ruby has left the collector and entered it again between two samples that both show it inside.
 func left(was, now *sampler.GC) bool {
 	// Ruby adds to its total when it leaves the collector, and makes no objects inside. From 3.4 on a compaction counts
 	// moved objects as new ones, but these releases have the total.
@@ -130,7 +131,8 @@ func (w *Watch) during(t *gvl.Tick) {
 	}
 }
 
-// Count adds the pause in progress to the long ones.
+// Count adds the pause in progress to Long. The caller decides that this pause is long, and may call Count again as
+// the pause goes on.
 func (w *Watch) Count() {
 	p, l := &w.pause, &w.Long
 	if w.counted == 0 {
@@ -143,7 +145,8 @@ func (w *Watch) Count() {
 	w.counted = p.WallNS
 }
 
-// oldObjects notes the number of old objects. Ruby counts them anew while it marks.
+// oldObjects notes the number of old objects. It skips samples during marking, because Ruby then counts these objects
+// from zero.
 func (w *Watch) oldObjects(s *sampler.Sample) {
 	d := &s.GCDetail
 	marks := s.GC.During || s.GC.Mode == sampler.GCMarking || d.Incremental

@@ -13,13 +13,16 @@ import (
 const (
 	// maxStacks limits the stacks of a thread that spins. A thread with more stacks does real work.
 	maxStacks = 12
-	// tried is the least part of the samples with the GVL that must be in attempts, or on the way to them. asked
-	// replaces tried if a thread only asks. blindly replaces it if a thread only reads or only writes, which may be
-	// work. Then samples on the way do not count. In all cases, the part in attempts alone must reach least.
+	// These are least shares of a thread's samples with the GVL. To count as spinning, a thread must have the share
+	// tried in attempts (code.Attempt) or in callers of attempts. If it only asks (AttemptAsk), the share asked is
+	// enough. If it only reads or only writes, this may be work. Then it must have the share blindly, and callers do
+	// not count. In all cases, it must have the share least in attempts alone.
 	tried, asked, blindly, least = .6, .5, .8, .1
-	// late is added to tried if threads lack a CPU. Then threads that really worked 1,000 times a second had 64 %.
+	// late is added to tried if threads lack a CPU. Without a free CPU, threads that did real work 1,000 times a
+	// second had a share of 64 % (measured).
 	late = .1
-	// looks is the least number of samples with the GVL, of all threads that spin together.
+	// looks is the least number of samples with the GVL, summed over all threads that spin together. Fewer prove
+	// nothing.
 	looks = 8
 )
 
@@ -76,8 +79,8 @@ func (s *Stay) Place() sampler.StackID { return s.stacks[0] }
 // SpanNS returns the time between the first and the last reading of the thread's counters, in ns.
 func (s *Stay) SpanNS() int64 { return s.last.atNS - s.first.atNS }
 
-// Samples counts the samples with the GVL of threads that may spin. held counts all of them. tried counts samples in
-// an attempt, and onWay samples in callers of attempts.
+// Samples counts the samples with the GVL of threads that may spin. held counts all of them. tried counts those in an
+// attempt, and onWay those in a caller of an attempt.
 type Samples struct {
 	held, tried, onWay int64
 	Attempts           code.Attempt
@@ -107,8 +110,8 @@ func (l *Samples) Add(dict *sampler.Dictionary, s *Stay) {
 	}
 }
 
-// Only reports whether the samples are of threads that only try. lacking means that they mostly lack a CPU. Then a
-// thread that wakes up seems to try for longer than it does, because it first waits for a CPU.
+// Only reports whether the sampled threads spin: they do nothing but attempts. lacking means that they mostly lack a
+// CPU. Then attempts seem to take longer than they do, because a thread that wakes up first waits for a CPU.
 func (l *Samples) Only(lacking bool) bool {
 	share, n := tried, l.tried+l.onWay
 	if lacking {

@@ -3,7 +3,8 @@ package tenses
 
 import "strings"
 
-// These bytes mark a word with two forms in a text: begins, the present form, past, the past form, ends.
+// These bytes mark a word with two forms. In a text, the word is written as: begins, the present form, past, the past
+// form, ends.
 const (
 	begins = "\x01"
 	past   = "\x02"
@@ -25,8 +26,8 @@ const (
 	Now = begins + "now" + past + "last" + ends
 )
 
-// Spoken returns a text in the present tense, or in the past tense if over is set. A name in the text may hold a mark
-// by chance, so Spoken keeps what follows a mark without its end.
+// Spoken returns a text in the present tense, or in the past tense if over is true. A name in the text may contain the
+// byte begins by chance. If the bytes past and ends do not follow, Spoken leaves out only the marks.
 func Spoken(text string, over bool) string {
 	var b strings.Builder
 	for {

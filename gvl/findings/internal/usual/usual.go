@@ -4,25 +4,26 @@ package usual
 import "github.com/ddtop/ddtop/sampler"
 
 const (
-	// share is the part of a thread's time from which on a stack is its usual stack.
+	// share is the least part of its time that a thread spends at its usual stack.
 	share = .9
-	// If a thread's longest stay at its usual stack is at least Wait times http_slow's threshold for a wait, the
-	// thread reads a stream. No call takes so long.
+	// Wait is a factor for http_slow's threshold for a wait. If a thread's longest stay at its usual stack reaches
+	// Wait times the threshold, the thread reads a stream. No single call takes so long.
 	Wait = 2
 )
 
-// Stack finds the stack at which a thread spends nearly all its time, like a stream's reader in the read for the
-// next message. It follows the stack that can have more than half of the time (Boyer and Moore's vote).
+// Stack finds the stack at which a thread spends nearly all its time. For example, the reader of a stream spends its
+// time in the read for the next message. Stack follows the only stack that can have more than half of the time (Boyer
+// and Moore's vote).
 type Stack struct {
 	stack sampler.StackID
 	// leadNS is how much longer the thread was at the stack in the field stack than elsewhere. seenNS is the sum of
 	// all stays.
 	leadNS, seenNS int64
-	// LongestNS is the length of the longest stay at this stack that has ended.
+	// LongestNS is the length of the longest ended stay at this stack.
 	LongestNS int64
 }
 
-// Stayed adds a stay at a stack that has ended.
+// Stayed adds a stay at a stack after the stay has ended. ns is its length.
 func (u *Stack) Stayed(stack sampler.StackID, ns int64) {
 	u.seenNS += ns
 	switch {

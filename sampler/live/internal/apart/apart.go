@@ -19,8 +19,8 @@ import (
 // FUSE, swap on a disk that hangs). Only the signal that ends ddtop ends such a read.
 const LetGoAfter = 500 * time.Millisecond
 
-// NoAnswer returns an attach.ErrNoAnswer for a question that was not answered. err says why ddtop stops waiting, or is
-// nil.
+// NoAnswer returns an attach.ErrNoAnswer for a read of the target that has not returned. err says why ddtop stops
+// waiting, or is nil.
 func NoAnswer(pid int, err error) error {
 	return &attach.TargetError{PID: pid, Kind: attach.ErrNoAnswer, Err: err,
 		Cause: "reading its memory has not come back: a page does not come (userfaultfd, FUSE, swap on a disk that hangs), " +
@@ -59,8 +59,8 @@ func (l *Lane) Close(end func() error) error {
 	return end()
 }
 
-// Do runs work on an OS thread of its own and returns its error. If work has not returned within LetGoAfter of the end
-// of ctx, Do abandons it and returns NoAnswer. Before that it calls leave, which may be nil. Only one work runs at a
+// Do runs work on an OS thread of its own and returns its error. After the end of ctx, Do waits for at most
+// LetGoAfter. Then it abandons the work, calls leave (unless it is nil), and returns NoAnswer. Only one work runs at a
 // time. While an earlier one has not returned, Do returns NoAnswer at once.
 func (l *Lane) Do(ctx context.Context, work func() error, leave func()) error {
 	select {
@@ -146,7 +146,7 @@ func Result[T any](ctx context.Context, l *Lane, work func() (T, error), drop fu
 	return none, err
 }
 
-// A Door passes samples on until it is closed.
+// A Door passes samples on until it is closed. So abandoned work, which may still run, delivers no more samples.
 type Door struct {
 	mu   sync.Mutex
 	shut bool

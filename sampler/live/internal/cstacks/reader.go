@@ -1,5 +1,5 @@
-// Package cstacks reads the native stacks of a process's threads, once or while the threads stay at one place
-// (docs/reference/native.md).
+// Package cstacks reads the native stacks of a process's threads. It reads them once, or repeatedly for threads that
+// stay in the same call (docs/reference/native.md).
 package cstacks
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/redact"
 )
 
-// tries bounds how often a thread's native stack is read if the thread moves meanwhile. The first try opens files, so
-// it takes much longer than the next one.
+// tries bounds how often a thread's native stack is read again because the thread ran during the reading. The first
+// reading opens files, so it takes much longer than the next one.
 const tries = 4
 
 // Errors that say why a stack has no native frames.
@@ -54,7 +54,8 @@ type Reader struct {
 	registers *Registers
 }
 
-// Prepare opens what native stacks need, or reads the mappings again. Call it before a round of stacks.
+// Prepare opens what native stacks need. Later calls only read the mappings again. Call Prepare before each round over
+// the threads.
 func (r *Reader) Prepare(of Subject) (err error) {
 	r.of = of
 	if of.Machine != "x86_64" {
@@ -107,17 +108,17 @@ func (r *Reader) Close() {
 	}
 }
 
-// chooser returns the frames of a stack that are shown. The error says why other frames are missing.
+// chooser selects the frames of a native stack to show. The error says why the stack has no other frames.
 type chooser func(native.Stack) ([]native.Frame, error)
 
-// Whole reads the whole native stack of a thread that Ruby does not know. See Ruby.
+// Whole reads the whole native stack of a thread that Ruby does not know. The results are as for the method Ruby.
 func (r *Reader) Whole(tid int32) (out sampler.NativeStack, ok bool, err error) {
 	return r.read(tid, 0, func(stack native.Stack) ([]native.Frame, error) { return stack.Frames, stack.Stopped })
 }
 
 // Ruby reads the native stack below the innermost Ruby frame of a thread. ok is false if the thread runs or has ended.
-// The error says that the kernel gives no registers. If turns is not zero, the thread must have got a CPU exactly that
-// many times.
+// err is not nil if the kernel does not allow ddtop to read registers. If turns is not zero, ok is also false unless
+// the thread has got a CPU exactly turns times: then it is still where the caller saw it.
 func (r *Reader) Ruby(id sampler.ThreadID, tid int32, turns int64) (out sampler.NativeStack, ok bool, err error) {
 	return r.read(tid, turns, func(stack native.Stack) ([]native.Frame, error) {
 		frames, whole, same := r.of.Controls(id)
@@ -131,8 +132,9 @@ func (r *Reader) Ruby(id sampler.ThreadID, tid int32, turns int64) (out sampler.
 	})
 }
 
-// Copied unwinds the native stack of a thread that ran while its registers and its stack were copied, down to Ruby's
-// own frames. control are its Ruby frames of the same instant. The error says why there are no frames.
+// Copied unwinds the copy of a native stack down to the Ruby frames. The kernel copied it and the registers while the
+// thread ran. from is the address of the copied stack in the target. control are the Ruby frames of the same instant.
+// The error says why there are no frames.
 func (r *Reader) Copied(regs native.Registers, from uint64, copied []byte, control []native.Control,
 	whole bool) (out sampler.NativeStack, err error) {
 	frames, err := r.ruby.BelowCopied(r.space.UnwindCopied(regs, from, copied), control, whole, r.of.JIT)
@@ -154,7 +156,8 @@ func (r *Reader) CopiedWhole(regs native.Registers, from uint64, copied []byte) 
 }
 
 // copiedNames returns the names of a running thread's stack. The innermost function gets the address of its first
-// instruction. With the address of the current instruction, each sample would be a stack of its own.
+// instruction. Otherwise almost every sample would be a different stack, because it has a different current
+// instruction.
 func (r *Reader) copiedNames(frames []native.Frame) []sampler.NativeFrame {
 	out := r.names(frames)
 	if len(out) > 0 && out[0].Function != 0 {
@@ -181,7 +184,7 @@ func (r *Reader) names(frames []native.Frame) []sampler.NativeFrame {
 	return out
 }
 
-// read reads a native stack. The result counts only if the thread did not move until choose had read its part.
+// read reads a native stack. If the thread ran before choose had read its part, read tries again.
 func (r *Reader) read(tid int32, turns int64, choose chooser) (out sampler.NativeStack, ok bool, err error) {
 	for range tries {
 		regs, at, stands, err := r.source.Registers(tid)

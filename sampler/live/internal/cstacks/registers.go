@@ -19,14 +19,15 @@ const maxVisits = 64
 type Registers struct {
 	pid   int
 	tasks *kernel.Tasks
-	// all is opened by the first visit. It is nil before that, and if it cannot be used. err is then the reason.
+	// all reads the registers of all threads. The first visit opens it, and it is nil before that. It is also nil if
+	// it cannot be opened or read. err is then the reason, and no later visit tries again.
 	all *iterator.Iterator
 	err error
 	// threads are the threads of the last visit whose registers no caller has taken yet. visits counts the visits of
 	// this round.
 	threads map[int32]iterator.Thread
 	visits  int
-	// plain is true if the system call of the last thread suffices to say what the kernel does for it.
+	// plain is true if the system call of the last thread is enough to say what the kernel does for this thread.
 	plain bool
 }
 

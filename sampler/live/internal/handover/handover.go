@@ -1,4 +1,5 @@
-// Package handover passes samples from the clock on to the goroutine that uses them.
+// Package handover passes samples on, from the clock (the goroutine that takes samples) to the goroutine that uses
+// them.
 package handover
 
 import (
@@ -15,14 +16,15 @@ const (
 	maxWaitingThreads = 1 << 17
 	// maxFree limits the samples whose memory is kept for reuse.
 	maxFree = 256
-	// batchNS is the least time that samples are collected before the receiver is woken. A wake-up costs as much as
-	// some ticks. At least batchSamples are collected, unless that takes longBatchNS.
+	// batchNS is the least time between two wake-ups of the receiver. A wake-up costs as much as some ticks, so it
+	// should bring several samples. If fewer than batchSamples wait, the time is longBatchNS instead.
 	batchNS      = 25_000_000
 	batchSamples = 8
 	longBatchNS  = 200_000_000
-	// For each manySharers processes, samples are collected for another longBatchNS, up to mostBatches times.
+	// If many processes are read at once, longBatchNS is multiplied: by 1 for each manySharers processes, but by at
+	// most mostBatches.
 	manySharers, mostBatches = 8, 3
-	// slowBatchNS is how long samples are collected while no thread runs.
+	// slowBatchNS is the time between two wake-ups while no thread of the target runs.
 	slowBatchNS = 400_000_000
 )
 
@@ -38,7 +40,7 @@ type Handover struct {
 	// Sharers is how many processes are read at once.
 	Sharers *atomic.Int32
 	// Only the clock uses lost, wokenNS, newest and holding. newest is the last lost sample. holding is true if no
-	// sample was handed over since.
+	// sample was handed over after newest was lost.
 	lost    uint64
 	wokenNS int64
 	newest  Sample

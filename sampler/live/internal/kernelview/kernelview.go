@@ -32,7 +32,8 @@ const (
 	settleNS = 3_000_000
 	// ProcNS and SelfNS are the intervals at which the counters of the process and of ddtop are read.
 	ProcNS = 250_000_000
-	// listensNS is the interval of checks whether a thread that waits at a connection listens. A check takes 5 µs.
+	// listensNS is the interval of checks whether a thread at a connection listens, that is, waits for data without
+	// having sent a request. A check takes 5 µs.
 	listensNS = 1_000_000_000
 	SelfNS    = 1_000_000_000
 )
@@ -40,8 +41,8 @@ const (
 // freeCPUReads is the largest number of working threads for which every stack tick reads all their CPU counters.
 const freeCPUReads = 30
 
-// computes is how many consecutive answers must show a thread on a CPU for it to count as computing. A thread that
-// enters a call gives one or two.
+// computes is how many consecutive answers must show a thread on a CPU before it counts as computing. A thread that is
+// only about to enter a system call gives one or two such answers.
 const computes = 3
 
 // maxAsksPerTick limits the threads whose system call a lock tick reads because they have just blocked.
@@ -63,7 +64,8 @@ type View struct {
 	working int64
 	// pausedNS is when the target was last let go after a stop for a sample. It is zero if it never was.
 	pausedNS int64
-	// Spaces says which threads the process has. It is nil if it is not needed.
+	// Spaces says which threads the process has. It shows whether the owner of a lock still exists. It is nil if this
+	// is not checked.
 	Spaces *kernel.Namespace
 	lost   lostHelpers
 	// LockWaitNS is when a thread was last seen to wait for a lock of C code, CLOCK_MONOTONIC in ns. LostLocks are the
@@ -96,18 +98,20 @@ type threadView struct {
 	sleep sleepConfidence
 	// call is the last system call other than restart_syscall.
 	call kernel.Call
-	// listensNS is when ddtop last checked whether the thread listens, at the descriptor listensFD.
+	// listensNS is when ddtop last checked whether the thread listens, that is, waits for data without having sent a
+	// request. listensFD is the descriptor at which it waited then.
 	listensNS int64
 	listensFD int32
 	settling  settling
 	lost      lostWait
 }
 
-// sleepConfidence says how long the answer that a thread sleeps is believed. A thread that computes without the GVL
-// can sleep for a moment, for a page or a lock in the kernel. Nothing in memory shows when it continues. If the answer
-// were believed for askAgainNS, such a moment would count as 0.1 s of I/O. So after a thread was seen to compute and
-// then asleep for a time, it counts as asleep for this time once more. If it computes and sleeps in turns, an answer
-// counts only for its own instant until the sleep has lasted for askAgainNS.
+// sleepConfidence says how long ddtop believes the kernel's answer that a thread sleeps. A thread that computes
+// without the GVL can sleep for a moment, for a page or a lock in the kernel. Nothing in memory shows when it
+// continues. If the answer were believed for askAgainNS, such a moment would count as 0.1 s of I/O. So if the thread
+// has computed, ddtop believes the answer only for as much time as the sleep has lasted so far. If the thread
+// alternates between computing and sleeping, an answer counts only for its own instant. This ends when a sleep has
+// lasted for askAgainNS.
 type sleepConfidence struct {
 	ran      int   // consecutive answers that it is on a CPU
 	computed bool  // it was seen to compute in this episode
@@ -140,8 +144,8 @@ func (c *sleepConfidence) believedNS(ns int64) int64 {
 	return askAgainNS
 }
 
-// settling records whether a thread that is ready to run after a pause has had a CPU since the pause. On a full
-// machine it gets one late, and only then begins to return to its call.
+// settling records whether a thread that is ready to run after a pause has had a CPU since the pause. If no CPU is
+// free, the thread gets one late. Only then it begins to return to its call.
 type settling struct {
 	pauseNS int64
 	cpu     kernel.CPU
@@ -167,7 +171,8 @@ const (
 	askFD                      // for a thread without a native thread: what the descriptor in memory is
 )
 
-// Fill adds the kernel's part to a sample. all is true for a single dump: it asks about every thread.
+// Fill adds the kernel's part to a sample. all is true for a single dump. Then Fill asks the kernel about every
+// thread.
 func (v *View) Fill(s *sampler.Sample, all bool) {
 	v.round++
 	if s.PauseNS != 0 {
@@ -182,7 +187,8 @@ func (v *View) Fill(s *sampler.Sample, all bool) {
 		t := &s.Threads[i]
 		w := v.of(i, t.ID)
 		if t.TID != w.tid {
-			// Another native thread, or none: the known counters and calls are not its own.
+			// The thread has another native thread now, or none. The known counters and calls belong to the previous
+			// one.
 			w.tid = t.TID
 			w.k, w.call, w.sleep = sampler.Kernel{FD: -1}, kernel.Call{}, sleepConfidence{}
 		}

@@ -15,7 +15,7 @@ const (
 	maxHelpers = 64
 )
 
-// lostWait is the last result for a thread's wait in a futex.
+// lostWait is the last result of isLost for a thread's wait in a futex.
 type lostWait struct {
 	args [6]uint64
 	atNS int64
@@ -62,7 +62,7 @@ func (v *View) isLost(call *kernel.Call) bool {
 	if has, known := v.Spaces.Has(owner); has || !known {
 		return false
 	}
-	// The owner must be the same after the search.
+	// Read the owner again. If it has changed during the search, the lock is not lost.
 	again, ok := kernel.MutexOwner(v.mem, call.Args[0])
 	return ok && again == owner
 }

@@ -219,8 +219,8 @@ func (r *Reader) stack(tid int32) (frames []sampler.NativeFrame, stopped error, 
 	return r.space.Names(stack.Frames), stack.Stopped, true
 }
 
-// findOutside notes at each lock that the thread cannot hold it: it waits itself, or is outside the lock's library. If
-// the thread is in the function that locks, findOutside notes this, too.
+// findOutside checks a thread against each lock. It notes that the thread cannot hold the lock if the thread waits
+// itself, or is outside the lock's library. It also notes if the thread is in the function that locks.
 func (r *Reader) findOutside(tid int32) {
 	var frames []sampler.NativeFrame
 	var stopped error
@@ -276,7 +276,7 @@ func (r *Reader) Judge(id func(tid int32) sampler.ThreadID) (list []sampler.Nati
 				}
 			}
 		}
-		// It was the same lock all the time if its waiters still wait.
+		// If a waiter has stopped waiting, the memory may belong to another lock now, so it proves nothing.
 		if out.Lost() && !r.stillWaits(at, lock) {
 			out.State, out.FromPID, out.Owner, undecided = sampler.LockUnknown, 0, 0, true
 		}
@@ -294,7 +294,7 @@ func (r *Reader) stillWaits(at uint64, lock *awaited) bool {
 	return kernel.LockAwaited(r.proc, at)
 }
 
-// owned sets the state and the holder of a mutex by its owner.
+// owned sets the state and the holder of a mutex. owner is the TID that the mutex's own memory names as its owner.
 func (r *Reader) owned(out *sampler.NativeLock, owner int32, id func(tid int32) sampler.ThreadID) {
 	has, known := r.spaces.Has(owner)
 	again, ok := kernel.MutexOwner(r.proc, out.Address)

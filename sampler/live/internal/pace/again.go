@@ -1,24 +1,24 @@
 package pace
 
-// Constants of Again. If a process's threads switched too often, ddtop follows their switches again after they were
-// below againShare of the possible rate for againNS, in ns. If they switch too often again within steadyNS, this wait
-// doubles, up to mostAgainNS.
+// These constants are for a process whose threads switched so often that ddtop stopped following their switches. ddtop
+// follows them again after they were below againShare of the possible rate for againNS, in ns. If it must stop again
+// within steadyNS, this wait doubles, up to mostAgainNS.
 const (
 	againShare                     = 0.8
 	againNS, mostAgainNS, steadyNS = 30_000_000_000, 480_000_000_000, 300_000_000_000
 )
 
-// Again decides when ddtop follows the thread switches of a process again, after they had come too often. Times are
-// CLOCK_MONOTONIC in ns.
+// Again decides when ddtop follows the thread switches of a process again. ddtop stops following if they come too
+// often. Times are CLOCK_MONOTONIC in ns.
 type Again struct {
 	// waitNS is how long the threads must switch less often before ddtop follows them again, in ns. highNS is when
 	// they last switched too often, or when following ended.
 	waitNS, highNS int64
-	// atNS is when the switches were last counted.
+	// atNS is when the switches were last counted, and switches is their number then.
 	atNS, switches int64
 }
 
-// Ended records that ddtop stopped following the process now, after lastedNS.
+// Ended records that ddtop stops following the process now. lastedNS is how long it had followed it.
 func (f *Again) Ended(now, lastedNS int64) {
 	if f.waitNS *= 2; lastedNS > steadyNS {
 		f.waitNS = 0
@@ -40,6 +40,6 @@ func (f *Again) Is(now, switches int64, most float64) bool {
 	return now-f.highNS >= f.waitNS
 }
 
-// countedNS is how long an unchanged count of switches is taken as not read again, in ns. After that, it means that
-// the threads have not switched.
+// countedNS is for a count of switches that has not changed. For this long, in ns, Is assumes that the caller has not
+// read the counter again. After that, Is concludes that the threads have not switched.
 const countedNS = 5_000_000_000

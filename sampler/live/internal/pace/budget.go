@@ -38,7 +38,7 @@ const (
 	// leastStackHz. It is finite, because an infinite factor could never shrink again.
 	mostStretch = 1000
 	// jump decides when the usual cost of ticks is replaced at once. In one tuneNS there must be at least jumpTicks
-	// ticks that cost jump times the usual cost.
+	// ticks, and their mean must be above jump times the usual cost.
 	jump, jumpTicks = 2, 8
 	// costTauNS is the time constant of the mean cost of a tick, over leastTicks to mostTicks ticks.
 	costTauNS             = 2e9
@@ -52,8 +52,7 @@ const (
 	// quarter. leastFleetHz is the rate if more than fewExact such Sources run. Then two ticks are never more than 2.5
 	// s apart. States in between are known whatever the distance (stream.Stream).
 	leastExactHz, leastFleetHz, fewExact = 1.4, 0.5, 8
-	// enoughShare decides when an extended budget ends: when the least quality of figures needs less than this part of
-	// the usual limit.
+	// An extended budget ends when the least quality of figures needs less than enoughShare of the usual limit.
 	enoughShare = 0.8
 	// recordsPart limits the cost of records of thread switches, as a part of what ddtop may use. leastBeside is the
 	// part that is left in any case for all else.
@@ -253,7 +252,8 @@ func (b *Budget) limit() float64 {
 	return limit
 }
 
-// TakeMore allows ddtop a share of one CPU until a time. Without a limit it changes nothing.
+// TakeMore lets ddtop take the given share of one CPU until the given time, if its limit is lower. If there is no
+// limit, TakeMore has no effect.
 func (b *Budget) TakeMore(share float64, until int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -349,7 +349,7 @@ func (b *Budget) Spent(depth sampler.Depth, ns, last, now int64, own func() int6
 	defer b.mu.Unlock()
 	b.ticksNS += ns
 	if b.tunedNS == 0 {
-		// The CPU time before the first tick was for attaching.
+		// The CPU time before the first tick was for attaching, so it is not charged.
 		b.startedNS, b.tunedNS, b.levelAtNS, b.ownNS, b.tunedTicksNS = now, now, now, ownNS, b.ticksNS
 		b.tuneAtNS.Store(now + tuneNS)
 		b.levelNS = b.most()

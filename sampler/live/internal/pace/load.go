@@ -6,18 +6,19 @@ const (
 	// recordNS is the cost of a record, from the kernel's ring to the figures, in ns. It was measured with 30,000
 	// records per second: 0.8 to 1.1 µs on free CPUs and on a full machine, and 1.35 µs with the screen.
 	recordNS = 1_500
-	// loadSaveNS limits how much unused time for records is kept for later, in ns. loadDebtNS limits by how much the
-	// time of records may exceed what they were allowed, in ns. Beyond that, Over is true for the processes with the
+	// loadSaveNS limits how much unused time for records can be saved for later, in ns. loadDebtNS limits how much
+	// more time than allowed records may have taken, in ns. If they take more, Over is true for the processes with the
 	// most records.
 	loadSaveNS, loadDebtNS = 1e9, 2e9
 )
 
-// RecordLoad compares the cost of all processes' records with ddtop's share. Any goroutine may use it.
+// RecordLoad compares the cost of all processes' records with the share of a CPU that ddtop may use. A record
+// describes an interval of a thread on a CPU, and comes from the kernel. Any goroutine may use a RecordLoad.
 type RecordLoad struct {
 	mu   sync.Mutex
 	ns   float64
 	atNS int64
-	// The field of is the number of processes. rate is their recent total number of records per second.
+	// The field of is the number of processes. rate is the number of records per second of all of them together.
 	of   int
 	rate float64
 }
@@ -52,8 +53,8 @@ func (l *RecordLoad) Add(own *OwnLoad, now, spanNS int64, records uint64, share 
 	}
 }
 
-// Over reports whether records have cost too much for too long, and this process makes at least the mean number of
-// records.
+// Over reports whether records have cost too much for too long, and this process makes at least as many records as the
+// mean process.
 func (l *RecordLoad) Over(own *OwnLoad, share float64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,7 +62,8 @@ func (l *RecordLoad) Over(own *OwnLoad, share float64) bool {
 	return share != 0 && l.ns < -loadDebtNS*share && own.rate*float64(l.of)*rounding >= l.rate
 }
 
-// Leave removes a process, and cancels its debt.
+// Leave removes a process. Then the records of the other processes start without debt, because this one may have
+// caused it.
 func (l *RecordLoad) Leave(own *OwnLoad) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,7 +82,7 @@ func (l *RecordLoad) Now() (processes int, rate float64) {
 	return l.of, l.rate
 }
 
-// Room returns the number of records per second that one more process may make.
+// Room returns how many records per second a further process may make within the share.
 func (l *RecordLoad) Room(share float64) float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -2,10 +2,11 @@ package pace
 
 import "golang.org/x/sys/unix"
 
-// SliceNS is the requested time slice of the sampling thread, in ns: the shortest that the kernel gives
-// (kernel/sched/syscalls.c). From Linux 6.12 on, a thread that wakes up can at once take the CPU of a thread with a
-// longer slice (PREEMPT_SHORT in kernel/sched/features.h). Otherwise it waits until that thread blocks or has used up
-// its slice, and threads block when they hand over the GVL. It needs no privilege and gives no more CPU.
+// SliceNS is the time slice that the sampling thread requests, in ns: the shortest that the kernel gives
+// (kernel/sched/syscalls.c). With a short slice the thread runs soon after it wakes up. From Linux 6.12 on, it takes
+// the CPU of a thread with a longer slice at once (PREEMPT_SHORT in kernel/sched/features.h). Otherwise it would wait
+// until that thread blocks or has used up its slice. Then samples would come mostly when the GVL is handed over,
+// because threads block there. The request needs no privilege and gives no more CPU.
 const SliceNS = 100_000
 
 // setSlice requests a slice. Zero selects the kernel's own choice. Kernels before 6.12 accept it and do nothing.

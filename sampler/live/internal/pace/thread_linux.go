@@ -9,9 +9,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// samplerNice is the requested nice value of the sampling thread. With normal priority on a full machine, a poller
-// gets the CPU when another thread blocks, which is just at hand-overs of the GVL
-// (docs/internals/threads.md#rubys-thread-events).
+// samplerNice is the requested nice value of the sampling thread. With normal priority on a full machine, a sampler
+// gets a CPU when another thread blocks. A thread blocks when it hands over the GVL, so ddtop would see too many
+// hand-overs (docs/internals/threads.md#rubys-thread-events).
 const samplerNice = -10
 
 // epoch converts Go's own clock to CLOCK_MONOTONIC. Go reads the same clock (runtime.nanotime on Linux) in the vDSO,
@@ -56,7 +56,7 @@ func Monotonic() int64 { return epoch.ns + int64(time.Since(epoch.at)) }
 // but Go starts no thread from one that is locked to its goroutine.
 func RaisePriority() {
 	tid := unix.Gettid()
-	// The default slack of 50 µs would bunch ticks of 1 kHz.
+	// The kernel may delay timers by 50 µs by default, which would make the distances of ticks at 1 kHz uneven.
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // a failure only costs exactness
 	_ = unix.Setpriority(unix.PRIO_PROCESS, tid, samplerNice)
 	_ = setSlice(tid, SliceNS) // KernelPriority shows what the kernel granted

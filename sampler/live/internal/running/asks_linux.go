@@ -29,14 +29,15 @@ func (x *Run) followAsks() error {
 	if x.feed, err = clock.FollowAsks(target); err != nil {
 		return err
 	}
-	// Read the mappings again, because the program does not report code that was mapped before it was loaded.
+	// Read the mappings again. The BPF program reports only code that is mapped after the program was loaded.
 	if err := x.readMaps(func() error { return x.reader.Prepare(x.of.Subject) }); err != nil {
 		return errors.Join(err, x.feed.Close())
 	}
 	return nil
 }
 
-// ask notes a call. It returns nil unless the call asked for memory.
+// ask notes a call by which the process got, moved or gave back memory. If it got memory, ask returns the ledger's
+// entry for this memory, which needs the stack of the call. Otherwise ask returns nil.
 func (x *Run) ask(a *clock.Ask) *asks.Owner {
 	if !x.of.Asks {
 		return nil
@@ -56,12 +57,14 @@ func (x *Run) ask(a *clock.Ask) *asks.Owner {
 	return nil
 }
 
-// askedAlone is the stack of a thread that Ruby does not know, and that asked for memory.
+// askedAlone returns the stack of a call that asked for memory, from a thread that Ruby does not know. owner is the
+// ledger's entry for the memory.
 func askedAlone(s *clock.Sample, native *sampler.NativeStack, owner *asks.Owner) stack {
 	return stack{tid: s.TID, ns: s.NS, alone: true, native: *native, asked: owner}
 }
 
-// Account adds the stacks that have their names to the ledger. The clock calls it after NameStacks.
+// Account notes in the ledger which stack asked for which memory. It does this for the stacks whose frames have their
+// names now. The clock calls it after NameStacks.
 func (x *Run) Account() {
 	x.mu.Lock()
 	defer x.mu.Unlock()

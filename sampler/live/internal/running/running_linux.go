@@ -23,8 +23,9 @@ const (
 	lookEvery = 50 * time.Millisecond
 	// mapsEvery is the usual interval between two readings of the process's mappings.
 	mapsEvery = time.Second
-	// changedEvery is the shorter interval that applies after the process has mapped other code. It is a limit for
-	// programs that load libraries in a loop. silentEvery is the interval after a reading of the mappings has failed.
+	// changedEvery is the shorter interval that applies after the process has mapped other code. It is not zero,
+	// because some programs load libraries in a loop. silentEvery is the interval after a reading of the mappings has
+	// failed.
 	changedEvery, silentEvery = 200 * time.Millisecond, 10 * time.Second
 	// mostCPUs limits the stacks that are unwound per second, to the number that eight busy CPUs produce. A stack
 	// takes 10 to 35 µs.
@@ -35,7 +36,8 @@ const (
 	// letGoAfter limits how long Stop waits for a read of the process's memory. Such a read blocks until the page is
 	// in memory.
 	letGoAfter = time.Second
-	// maxRunning limits the stacks that wait for their names, or for the next tick of the clock.
+	// maxRunning limits two lists: the stacks that wait for their names, and the named stacks that wait for the next
+	// tick.
 	maxRunning = 1024
 )
 
@@ -61,7 +63,7 @@ type Run struct {
 	// uncopied is how many stacks the kernel could not copy.
 	uncopied uint64
 
-	// ledger has the memory that was asked for. called has the counts of the calls.
+	// ledger has the memory that threads asked the kernel for. called has the counts of these calls.
 	ledger asks.Ledger
 	called atomic.Pointer[clock.Counts]
 	began  int64
@@ -109,8 +111,8 @@ type Options struct {
 	Dictionary *sampler.Dictionary
 	// Counts gets the counts, and the reason if no more stacks can be taken.
 	Counts *sampler.NativeWatch
-	// Asks takes stacks of threads that ask the kernel for memory, instead of running ones. Clockless is true if there
-	// is no clock. Then Run calls NameStacks and Account itself.
+	// Asks takes stacks of threads that ask the kernel for memory, instead of running ones. Clockless is true if no
+	// sampling loop (clock) runs. Then Run calls NameStacks and Account itself.
 	Asks, Clockless bool
 }
 
@@ -191,7 +193,7 @@ func (x *Run) look() error {
 	x.room = min(x.room+second*time.Since(x.looked).Seconds(), second)
 	x.looked = time.Now()
 	now := pace.Monotonic()
-	// Stacks of calls that ask for memory can wait in the ring.
+	// Stacks of calls that ask for memory may wait in the ring until there is room to unwind one.
 	if !x.of.Asks || x.room >= 1 {
 		if err := x.feed.Drain(func(s *clock.Sample) { x.take(s, now) }); err != nil {
 			return err
@@ -277,8 +279,8 @@ func (x *Run) unwind(s *clock.Sample, read func() (sampler.NativeStack, error)) 
 	return out, nil
 }
 
-// spend reduces room by the time that a stack took. The room can become negative, but has a lower limit, because one
-// stack can wait for a disk.
+// spend reduces room by the time that a stack took. If one stack waits for a disk, room becomes negative. It has a
+// lower limit, so that one slow stack does not stop the unwinding for long.
 func (x *Run) spend(took time.Duration) {
 	most := float64(mostCPUs * x.of.Hz)
 	x.room = max(x.room-max(1, float64(took)/float64(stackTime)), -most)
@@ -371,7 +373,7 @@ func (x *Run) handOn(now int64) {
 	x.unnamed = left
 }
 
-// NameStacks names stacks. The clock calls it between two readings.
+// NameStacks names the Ruby frames of stacks. The sampling loop (clock) calls it between two reads of the process.
 func (x *Run) NameStacks() { x.stacks.Give(x.of.Reader, x.of.Dictionary, pace.Monotonic()) }
 
 // Fill adds the stacks that were taken to a sample. The clock calls it. It does not wait.

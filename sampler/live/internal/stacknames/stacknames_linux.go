@@ -10,9 +10,10 @@ import (
 )
 
 const (
-	// maxUnnamed limits the stacks that wait for a name, which take about 5 MB. Further stacks get no name.
+	// maxUnnamed limits the copied stacks that wait for their StackIDs (names), which take about 5 MB. Further stacks
+	// get no name.
 	maxUnnamed = 256
-	// namedAtOnce is the number of stacks that the clock names in a tick. Each takes 20 to 100 µs.
+	// namedAtOnce limits the stacks that the clock's goroutine names between two samples. Each takes 20 to 100 µs.
 	namedAtOnce = 24
 	// WithinNS limits how long records wait for the name of a stack, in ns. The clock names stacks every 10 to 100 ms.
 	WithinNS = 300_000_000
@@ -20,7 +21,7 @@ const (
 	maxNames = 1 << 14
 )
 
-// Unnamed is a stack that waits for its name. Only the clock's goroutine may find the name.
+// Unnamed is a copied stack that waits for its name. Only the goroutine that samples (the clock) may find the name.
 type Unnamed struct {
 	key     uint64
 	copied  ruby.CopiedStack
@@ -33,54 +34,58 @@ type Unnamed struct {
 	name  Name
 }
 
-// Name is the name of a stack.
+// Name is the name of a copied stack: its StackID in the Dictionary, and what shows how long the ID is right.
 type Name struct {
-	// ID is 0 if the name is unknown. Resumes is ID without the C functions at its inner end.
+	// ID is 0 if the name is unknown. Resumes is the stack ID without its innermost C functions.
 	ID, Resumes sampler.StackID
 	proof       ruby.StackProof
-	// partly is true if some names in the stack could not be read. They may become readable.
+	// partly is true if the names of some frames could not be read. They may be readable later, so the name is not
+	// kept.
 	partly bool
-	// revision counts the times at which a proof may have become invalid. generation is the Dictionary's.
+	// revision is Stacks.revision, and generation the Dictionary's, at the time of naming.
 	revision   uint64
 	generation sampler.Generation
 }
 
-// Stacks names stacks. One goroutine requests names, the clock finds them, and neither waits for the other.
+// Stacks finds the names of copied stacks (Name). One goroutine requests names, and the clock's goroutine, which takes
+// the samples, finds them. Neither waits for the other.
 type Stacks struct {
 	seed  maphash.Seed
 	names map[uint64]Name
 	key   []byte
 	spare []*Unnamed
-	// taken are the stacks of the current drain. ended is true if no more stacks are named.
+	// taken are the stacks that were taken since the last Each. ended is true if no more stacks are named.
 	taken []Taken
 	ended bool
-	// toName has the requests for the clock. revision counts the times at which proofs may have become invalid. over
-	// is true while no clock runs.
+	// toName has the requests for the clock. revision changes when the target's code may have changed, so that older
+	// names may be wrong. over is true while no clock runs.
 	toName   chan *Unnamed
 	revision atomic.Uint64
 	over     atomic.Bool
-	// last is the Reader's last Revision. Only the clock uses it.
+	// last is what ruby.Reader.Revision last returned. Only the clock uses it.
 	last ruby.Revision
 }
 
-// New returns Stacks without any name.
+// New returns a Stacks that knows no names yet.
 func New() *Stacks {
 	return &Stacks{seed: maphash.MakeSeed(), names: make(map[uint64]Name), toName: make(chan *Unnamed, maxUnnamed)}
 }
 
-// End ends the naming. Stacks without a name get none. The goroutine that requests names calls it.
+// End makes Ready return true for stacks that wait, so they stay without a name. Only the goroutine that requests
+// names may call it.
 func (w *Stacks) End() { w.ended = true }
 
-// WithoutClock makes stacks without a name get none until the clock calls Give again.
+// WithoutClock says that no clock finds names for now. Until the next call of Give, Ready returns true for stacks that
+// wait, so they stay without a name.
 func (w *Stacks) WithoutClock() { w.over.Store(true) }
 
 // Void reports whether a name may be outdated, because the target's code may have changed.
 func (w *Stacks) Void(name *Name) bool { return name.revision != w.revision.Load() }
 
-// In reports whether a name is of generation g of the Dictionary. Then its IDs are valid.
+// In reports whether a name was found in generation g of the Dictionary. Only then its IDs are valid in g.
 func (n *Name) In(g sampler.Generation) bool { return n.generation == g }
 
-// Taken is the stack of a record, with its name or with the Unnamed that will get the name.
+// Taken is the stack that came with a record. It has either a Name, or the Unnamed that will get the name.
 type Taken struct {
 	NS  int64
 	TID int32
@@ -89,7 +94,7 @@ type Taken struct {
 	Unnamed *Unnamed
 }
 
-// Each calls fn with the stacks that were taken since the last call.
+// Each calls fn with the stacks that Take added since the last call of Each.
 func (w *Stacks) Each(fn func(*Taken)) {
 	for i := range w.taken {
 		fn(&w.taken[i])
@@ -98,7 +103,7 @@ func (w *Stacks) Each(fn func(*Taken)) {
 	w.taken = w.taken[:0]
 }
 
-// Take adds a stack. running is true if its thread was interrupted while it ran.
+// Take adds a stack that a BPF program copied. running is true if its thread was interrupted while it ran.
 func (w *Stacks) Take(r *ruby.Reader, s *bpf.Stack, running bool, nowNS int64) {
 	x := Taken{NS: s.NS, TID: s.TID}
 	x.Name, x.Unnamed = w.find(r, s, running, nowNS)
@@ -133,7 +138,7 @@ func (w *Stacks) find(r *ruby.Reader, s *bpf.Stack, running bool, nowNS int64) (
 	}
 }
 
-// Ready reports whether a stack has its name, or will not get one in time.
+// Ready reports whether waiting for a name is over: the stack has it, no name will come, or WithinNS has passed.
 func (w *Stacks) Ready(x *Unnamed, nowNS int64) bool {
 	return x.named.Load() || w.ended || w.over.Load() || nowNS-x.takenNS >= WithinNS
 }
@@ -186,7 +191,7 @@ func (w *Stacks) Give(r *ruby.Reader, dict *sampler.Dictionary, nowNS int64) {
 	}
 }
 
-// resumes returns a stack without the C functions at its inner end. It is the code that continues when they return.
+// resumes returns a stack without its innermost C functions. This is the Ruby code that continues when they return.
 func resumes(dict *sampler.Dictionary, id sampler.StackID) sampler.StackID {
 	for range maxCInARow {
 		if id == 0 {

@@ -15,32 +15,36 @@ import (
 const (
 	// maxBegun limits the copied requests that wait for the clock to find them.
 	maxBegun = 128
-	// routeTries limits how often a request is read while its route is not known, at least 12 ms apart.
+	// routeTries limits how often a request is read again because its route is not known yet. Reads are at least 12 ms
+	// apart.
 	routeTries = 4
-	// withinNS is how long a record waits until its request is found, in ns.
+	// withinNS limits how long a record waits for its request to be found, in ns.
 	withinNS = 300_000_000
 )
 
-// Requests are copied requests that have no WorkID yet. One goroutine takes the copies. The clock reads what they
-// refer to and finds the IDs. Neither waits for the other.
+// Requests are requests that a BPF program copied when they began, and that have no WorkID yet. One goroutine takes
+// the copies. The clock's goroutine, which takes the samples, reads what they refer to and finds the IDs. Neither
+// waits for the other.
 type Requests struct {
-	// copies are the copies of the drain in progress. begun are the requests that the clock has to find.
+	// copies are the copies that the last Drain took. begun are the requests among them that Give will give to the
+	// clock.
 	copies map[instant]*begun
 	begun  []*begun
-	// Only the clock uses these. finding are the requests to find. place is where the kernel's programs find requests.
+	// finding are the requests that Find has to find. place says where the BPF programs read requests. Only the clock
+	// uses these two fields.
 	finding []*begun
 	place   tracer.WorkPlace
 	// over is true while there is no clock that finds requests.
 	over atomic.Bool
 }
 
-// instant is a thread at a time.
+// instant is a thread and a time, by which Note finds the copy that belongs to a record.
 type instant struct {
 	tid int32
 	ns  int64
 }
 
-// begun is a request that was copied when it began. Once done is true, it also has the request's ID.
+// begun is a request that was copied when it began. Once done is true, id is its ID, or 0 if it was not found.
 type begun struct {
 	of         *Requests
 	low, end   uint64
@@ -66,7 +70,8 @@ func (b *begun) ID() sampler.WorkID {
 	return b.id
 }
 
-// Drain takes the copies of a feed, which may be nil. Each copy belongs to one of the records that Note gets next.
+// Drain takes the copies that a feed has collected. f may be nil. Each copy belongs to a record that is passed to Note
+// before the next Drain.
 func (q *Requests) Drain(f *tracer.Feed) error {
 	clear(q.copies)
 	if f == nil {
@@ -88,7 +93,8 @@ type uncopied struct{}
 func (uncopied) Ready() bool        { return true }
 func (uncopied) ID() sampler.WorkID { return 0 }
 
-// Note adds the request to a record if its thread has begun a request. w must have noted the record before.
+// Note gives a record its request if the record's thread has begun one. The caller must have passed the record to w
+// before.
 func (q *Requests) Note(r *switches.Record, w *Works) {
 	b := q.copies[instant{r.TID, r.NS}]
 	if b == nil || len(q.begun) >= maxBegun {
@@ -99,25 +105,27 @@ func (q *Requests) Note(r *switches.Record, w *Works) {
 	}
 	var ok bool
 	if b.copied.FromNS, b.copied.ByNS, ok = w.Copied(r, b.low, b.end); ok {
-		// An earlier record may have reported this request as not copied. This report must not have an earlier time.
+		// An earlier record may have reported that a request began and was not copied. The time here must not be
+		// before its time.
 		r.Work, r.WorkNS = b, max(b.copied.FromNS+(b.copied.ByNS-b.copied.FromNS)/2, w.Unfound(r.TID))
 		q.begun = append(q.begun, b)
 	}
 }
 
-// Begun reports whether the clock has requests to find.
+// Begun reports whether there are requests for Give to give to the clock.
 func (q *Requests) Begun() bool { return len(q.begun) > 0 }
 
-// Give gives the clock the requests to find.
+// Give moves the requests to the list of the clock, which finds them in Find.
 func (q *Requests) Give() { q.finding, q.begun = append(q.finding, q.begun...), q.begun[:0] }
 
-// WithoutClock sets whether records continue without their requests, because no clock calls Find.
+// WithoutClock sets whether no clock calls Find. If so, Ready returns true, and records go on without their requests.
 func (q *Requests) WithoutClock(is bool) { q.over.Store(is) }
 
-// Find finds requests. It reads a request only if allows returns true, and then passes the time that cost measures to
-// spend. Requests that were not read get an ID without a name. The clock calls Find between two ticks.
+// Find finds requests. It reads a request only while allows returns true. After each reading it calls spend with the
+// time that cost measured. Requests that were not read get an ID without a name. The clock calls Find between two
+// ticks.
 func (q *Requests) Find(r *ruby.Reader, dict *sampler.Dictionary, cost *pace.Meter, allows func() bool, spend func(ns int64)) {
-	// Requests that were found before, and only lack a route, come last.
+	// Find new requests first. Requests that were read before and only lack a route come last.
 	slices.SortStableFunc(q.finding, func(a, b *begun) int { return a.tries - b.tries })
 	q.finding = slices.DeleteFunc(q.finding, func(b *begun) bool {
 		var id sampler.WorkID
@@ -141,8 +149,8 @@ func (q *Requests) Find(r *ruby.Reader, dict *sampler.Dictionary, cost *pace.Met
 // Waiting reports whether Find has anything to do.
 func (q *Requests) Waiting() bool { return len(q.finding) > 0 }
 
-// Place makes the kernel's programs copy requests from the place where threads have them now. f may be nil. The clock
-// calls it while no goroutine drains.
+// Place tells the BPF programs where threads keep their requests, so that they copy them from there. f may be nil. The
+// clock calls it while no goroutine drains the feed.
 func (q *Requests) Place(r *ruby.Reader, f *tracer.Feed, w *Works) error {
 	p, ok := r.Copies().Place()
 	if !ok || f == nil || tracer.WorkPlace(p) == q.place {

@@ -34,8 +34,8 @@ type Works struct {
 type working struct {
 	// idle is the frame in which the thread waited when it was last seen without work. Zero means never.
 	idle uint64
-	// placed is true if it is known which frame has the thread's requests. serves is the environment at its last
-	// record. low is the low end of the stack at the last copy.
+	// placed is true if it is known which frame has the thread's requests. serves is Record.Serves of its last record.
+	// low is the low end of the stack at the last copy.
 	placed      bool
 	serves, low uint64
 	// unfoundNS is the time of the last report that the thread has begun a request that was not copied.
@@ -136,8 +136,8 @@ func (w *Works) Note(r *switches.Record) {
 	t.cfp, t.ns, t.asleep, t.serves = r.CFP, r.NS, asleep, r.Serves
 }
 
-// forget has Take leave out a thread: by record r it has left its work, or its request was copied. A sample of the
-// thread would cost 20 times as much as reading a copied request.
+// forget makes Take leave out a thread, because by the time of the record r it has left its work, or its request was
+// copied. A sample of the thread would cost 20 times as much as reading a copied request.
 func (w *Works) forget(t *working, r *switches.Record) {
 	t.overNS = r.NS
 	w.entered = slices.DeleteFunc(w.entered, func(e ruby.Entered) bool { return e.TID == r.TID })
@@ -216,9 +216,9 @@ func (w *Works) Saw(s *sampler.Sample) {
 	}
 }
 
-// Take adds the threads that have begun something since the last call to waiting, the threads that no sample has read
-// yet. It leaves out threads whose work is over since then. A sample would show what they have begun later, as if they
-// had begun it at the earlier time.
+// The parameter waiting has threads that have begun something and that no sample has read yet. Take appends the
+// threads that have begun something since Take was last called, and returns the list. It leaves out threads whose work
+// is already over. A sample would show what they have begun later, as if they had begun it at the earlier time.
 func (w *Works) Take(waiting []ruby.Entered) []ruby.Entered {
 	waiting = slices.DeleteFunc(waiting, func(e ruby.Entered) bool {
 		t := w.threads[e.TID]

@@ -1,6 +1,6 @@
 // Package census counts the objects on the pages of Ruby's heap by type and class, while the target runs on
-// (docs/internals/gc.md#counting-objects). It reads the slots of objects, and of what objects point to only class
-// names and the sizes of Hash tables.
+// (docs/internals/gc.md#counting-objects). It reads the slots of all objects. Of the memory outside the slots it reads
+// only class names and the sizes of Hash tables.
 package census
 
 import (

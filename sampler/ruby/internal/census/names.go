@@ -81,8 +81,8 @@ func (c *Counter) finish(ctx context.Context, rest func()) error {
 	})
 }
 
-// classByType returns the class name for types whose objects are counted by type alone. For example, each class and
-// module has a singleton class of its own. It is empty for other types.
+// classByType returns the name under which all objects of a type are counted, whatever their class. It is "Class" for
+// classes, because each class has a singleton class of its own. It is empty for types that are counted by class.
 func classByType(typ uint64) string {
 	switch {
 	case typ >= heap.TypeImemo:

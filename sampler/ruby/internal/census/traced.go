@@ -11,9 +11,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 )
 
-// These are limits for reading the records of the target's allocation tracer (objspace).
+// Limits for reading the records that the target's allocation tracer keeps (objspace: one record for each object).
 const (
-	// maxTraced bounds the objects whose records are read. They take 60 bytes each in ddtop.
+	// maxTraced limits the number of objects whose records are read. Each takes 60 bytes in ddtop.
 	maxTraced = 1 << 21
 	// maxWalked bounds the entries of the table that are read, including deleted ones.
 	maxWalked = 2 * maxTraced
@@ -21,10 +21,11 @@ const (
 	maxSites = 1 << 16
 	// maxTypes bounds the types of T_DATA objects that are examined. Ruby and its gems have a few hundred.
 	maxTypes = 1 << 12
-	// tracedAPiece is how many records are read between two calls of rest (see Counter.Count): 1.5 MB.
+	// maxPoints limits the TracePoints that are examined. maxLooks limits how often a pass over the heap is repeated
+	// because it found something: first the type of TracePoints, then the tracer.
 	tracedAPiece = 1 << 14
-	// maxPoints bounds the TracePoints that are examined. maxLooks bounds how often the pass is repeated because
-	// something was found: first the type of TracePoints, then the tracer.
+	// walks limits how often the table of records is read from the beginning, because the target rebuilt it meanwhile.
+	// The constant hurried is how many of the last walks do not rest, so that they end before the next rebuild.
 	maxPoints, maxLooks = 64, 2
 	// walks bounds how often the reading of the table begins anew, because the target rebuilds the table meanwhile.
 	// The constant hurried is how many of the last walks do not rest, so that they end before the next rebuild.
@@ -34,28 +35,29 @@ const (
 	maxGap, maxRecords = 512, 1 << 16
 )
 
-// These values stand for a kind if an object's class has none in the wordTable.
+// These values replace the index of an object's kind if the class of the object is not in the wordTable.
 const (
 	kindByType = -1 - iota // a class, a module, or an object of Ruby's own
 	kindHidden             // an object without a class
 	kindOthers             // its class had no room in the wordTable
 )
 
-// tracer finds the records of the target's tracer. The zero value has found none.
+// tracer finds the records of the target's allocation tracer. The zero value has found none.
 type tracer struct {
 	// at is the address of the tracer's object. It is zero if it was not found.
 	at attach.Address
-	// types are the types of T_DATA objects met so far. fresh are the types to examine next. objects has an object of
-	// each.
+	// types are the types of T_DATA objects met so far. fresh are the types that findTracer examines next. objects has
+	// one object of each type in fresh.
 	types          map[attach.Address]bool
 	fresh, objects []attach.Address
 	last           attach.Address
-	// pointType is the type of TracePoints. It is zero unless they lead to the records. points are from the last pass.
+	// pointType is the type of TracePoints, on releases on which they lead to the records. Otherwise it is zero.
+	// points are the TracePoints that the last pass found.
 	pointType attach.Address
 	points    []attach.Address
 }
 
-// see notes the type of a T_DATA object.
+// see notes a T_DATA object that a pass has found, and its type if it is new.
 func (t *tracer) see(typ, object attach.Address) {
 	if typ == t.pointType && t.at == 0 && len(t.points) < maxPoints {
 		t.points = append(t.points, object)
@@ -70,8 +72,8 @@ func (t *tracer) see(typ, object attach.Address) {
 	t.fresh, t.objects = append(t.fresh, typ), append(t.objects, object)
 }
 
-// findTracer examines the types that were new in the last pass. again is true if one leads to the records. The pass is
-// then repeated.
+// findTracer examines what the last pass has found. again is true if one of its types leads to the records. Then the
+// caller repeats the pass.
 func (c *Counter) findTracer() (again bool) {
 	t := &c.tracer
 	names := c.objects.TypeNames(t.fresh)
@@ -91,9 +93,9 @@ func (c *Counter) findTracer() (again bool) {
 	return again
 }
 
-// tracedObject is the record of an object. seen is set if a pass met the object: then bytes is its size, and kind is
-// the index of its class's kind. fits is true if the record names the object's class. stays is true if the tracer has
-// the same record after the pass.
+// tracedObject is the tracer's record of an object. seen is set if a pass over the heap met the object. Then bytes is
+// its size, and kind the index of its class's kind. fits is set if the record has the same class as the object. stays
+// is set if the tracer still had the same record after the pass.
 type tracedObject struct {
 	object, info      attach.Address
 	class, generation uint64
@@ -107,13 +109,14 @@ type tracedObject struct {
 type traced struct {
 	table attach.Address
 	list  []tracedObject
-	// places is a hash table. An element is 1 + an index of list, or zero. Its length is a power of two.
+	// places is a hash table by the address of an object. An element is 0 if it is free, or else 1 + an index of list.
+	// The length is a power of two.
 	places []int32
 	shift  int
 	sites  []heap.Site
 	siteOf map[heap.Site]int32
 	cut    bool
-	// closed is true if no new sites are added.
+	// closed is true while confirm reads the records again. Then site adds no new sites.
 	closed bool
 }
 
@@ -133,7 +136,7 @@ func (t *traced) find(object attach.Address) int {
 	return -1
 }
 
-// index makes the hash table. If an object has several records, the last one counts.
+// index fills the hash table places. If an object has several records, the last one counts.
 func (t *traced) index() {
 	size := 1 << 4
 	t.shift = 64 - 4
@@ -150,7 +153,7 @@ func (t *traced) index() {
 	}
 }
 
-// site returns the index of a site, or -1 if there is no room for it.
+// site returns the index of a site (a place of allocation). It returns -1 if the site is new and cannot be added.
 func (t *traced) site(s heap.Site) int32 {
 	i, known := t.siteOf[s]
 	if !known {
@@ -167,8 +170,8 @@ func (t *traced) site(s heap.Site) int32 {
 	return i
 }
 
-// readTraced reads the records of the tracer, before a pass. c.traced is nil if the target does not trace. The error
-// is ctx's or the target's.
+// readTraced reads the tracer's records before a pass over the heap, into c.traced. c.traced is nil if the target does
+// not trace allocations. The error is ctx's or the target's.
 func (c *Counter) readTraced(ctx context.Context, rest func()) error {
 	c.traced = nil
 	if c.tracer.at == 0 {
@@ -215,8 +218,8 @@ func (c *Counter) walkTraced(ctx context.Context, t *traced, rest, begin func(),
 	return false, nil
 }
 
-// walkOnce reads the table of records once. end is false if the target rebuilt the table before the walk ended. Then
-// take was called with only a part of the records. whole is true if the walk reached the end of the table.
+// walkOnce reads the table of records once. end is false if the target rebuilt the table meanwhile. Then take has got
+// only a part of the records, and the walk must be repeated. whole is true if the walk reached the end of the table.
 func (c *Counter) walkOnce(ctx context.Context, t *traced, rest func(),
 	take func([]tracedObject) bool) (end, whole bool, err error) {
 	first, err := c.objects.TracedEntries(t.table)
@@ -252,8 +255,9 @@ func (c *Counter) walkOnce(ctx context.Context, t *traced, rest func(),
 	}
 }
 
-// readEntries returns the records of n entries at an address. An entry counts if it was the same before and after its
-// record was read. Only then the record belongs to the object. The result is nil if the entries cannot be read.
+// readEntries returns the records of n entries of the table from an address on. It leaves out entries that changed
+// while their record was read, because the record may be another object's. The result is nil if the entries cannot be
+// read.
 func (c *Counter) readEntries(t *traced, at attach.Address, n int) ([]tracedObject, error) {
 	size := n * heap.TracedEntrySize
 	buf := make([]byte, 2*size)
@@ -290,8 +294,8 @@ func (c *Counter) readEntries(t *traced, at attach.Address, n int) ([]tracedObje
 	return kept, nil
 }
 
-// readRecords calls f with the record of each object of a list that can be read. i is the object's index. Records that
-// are close in memory are read together.
+// readRecords calls f for each object in list whose record can be read. b is the record, and i the object's index in
+// list. Records that are close in memory are read together.
 func (c *Counter) readRecords(list []tracedObject, f func(i int, b []byte)) error {
 	order := make([]int, len(list))
 	for i := range order {
@@ -345,7 +349,8 @@ func (c *Counter) readRecords(list []tracedObject, f func(i int, b []byte)) erro
 	return nil
 }
 
-// readApart reads some records one by one, because the memory between them cannot be read.
+// readApart reads the records of the objects with the indexes some one by one. They could not be read together,
+// because memory between them cannot be read.
 func (c *Counter) readApart(list []tracedObject, some []int, f func(i int, b []byte)) error {
 	ranges := make([]attach.Range, len(some))
 	buf := make([]byte, len(some)*heap.AllocationSize)
@@ -370,8 +375,8 @@ func (c *Counter) readRanges(ranges []attach.Range) error {
 	return err
 }
 
-// meet notes an object of a pass: the index of its class's kind, its class word, and its size in bytes. It returns the
-// index of its record, or -1.
+// meet notes that a pass has met an object. kind is the index of its class's kind, class its class word, and bytes its
+// size. meet returns the index of the object's record, or -1 if it has none.
 func (t *traced) meet(object attach.Address, typ uint64, kind int, class, bytes uint64) int {
 	i := t.find(object)
 	if i < 0 || t.list[i].typ != uint8(typ) {
@@ -379,14 +384,15 @@ func (t *traced) meet(object attach.Address, typ uint64, kind int, class, bytes 
 	}
 	o := &t.list[i]
 	o.seen, o.kind, o.bytes = true, int32(kind), bytes
-	// An object can be made without a class and get one later, or lose its class (hidden objects).
+	// The class in the record may be 0, because an object can get its class later. The object may have no class
+	// (hidden).
 	o.fits = kind == kindByType || kind == kindHidden || o.class == class || o.class == 0
 	return i
 }
 
-// confirm notes which objects of the last pass still have the same record in the tracer. Such an object existed during
-// the whole pass, because another object at its address would have another record. To read only the record again is
-// not enough. The memory of a freed record can look the same for long.
+// confirm notes which objects of the last pass still have the same record in the tracer's table. Such an object
+// existed during the whole pass, because a new object at its address would have another record. It is not enough to
+// read the record alone again, without the table. The memory of a freed record can look the same for long.
 func (c *Counter) confirm(ctx context.Context, rest func()) error {
 	t := c.traced
 	t.closed = true
@@ -405,8 +411,8 @@ func (c *Counter) confirm(ctx context.Context, rest func()) error {
 	return err
 }
 
-// placeObjects sums up the objects of the last pass by class and place. classOf returns the name of the class of
-// objects of a kind and type.
+// placeObjects adds up the objects of the last pass by class and place of allocation. classOf returns the name of the
+// class for a kind and a type.
 func (c *Counter) placeObjects(ctx context.Context, rest func(), classOf func(kind int32, typ uint8) string) error {
 	t := c.traced
 	if t == nil {

@@ -74,8 +74,8 @@ type cache struct {
 	// losses counts the times at which something was dropped that a Kept may refer to.
 	losses lossNumber
 
-	// generation changes when cached entries may need a check. The first is 1. No object can have been freed or moved
-	// since the generation cycleAt, and no old object since majorAt.
+	// generation is a number that grows when cached entries may need a check. The first is 1. cycleAt is the
+	// generation since which certainly no object was freed or moved. majorAt is the same for old objects.
 	generation, cycleAt, majorAt generation
 	decode                       decodeNumber
 	checkedNS                    int64
@@ -85,14 +85,16 @@ type cache struct {
 
 	// checks are the entries that must be read again and compared before the result of the current Decode may be used.
 	checks []entry
-	// hot has the entries used since the collector's last cycle. hotList is the number of the list hot.
+	// hot lists the entries used since the collector's last cycle. hotList is this list's number. An entry notes it
+	// when it is added, so that it is not added twice.
 	hot     []entry
 	hotList hotNumber
-	// chain is the path from an environment on the heap outward, during a walk.
+	// chain is used while the code follows the links from an environment on the heap outward. It has the path so far.
 	chain  []envPlace
 	ranges []attach.Range
 	again  []byte
-	// shared maps an address to the range by which it is read during a check. order holds the range of each witness.
+	// A check reads memory that several witnesses share (heap.Witness) only once. shared maps an address to the index
+	// in ranges that reads it. order has the index for each witness.
 	shared map[attach.Address]int32
 	order  []int32
 }
@@ -111,7 +113,7 @@ func (c *cache) init() {
 func (d *loader) begin() {
 	d.decode++
 	if g := d.dict.Generation(); g != d.interned {
-		// IDs must be interned again, because the Dictionary evicts IDs that are not (sampler.Keeper).
+		// IDs must be interned again in each generation. Otherwise the Dictionary evicts them (sampler.Keeper).
 		d.interned = g
 		d.losses++
 		clear(d.frameIDs)
@@ -178,7 +180,8 @@ func (d *loader) Library(addr attach.Address) (origin sampler.Origin, gem string
 	return origin, gem
 }
 
-// suspect adds an entry to the checks: the current Decode compares it with memory before it returns a result.
+// suspect adds an entry to checks. So the current Decode compares the entry with the target's memory before it returns
+// a result.
 func (d *loader) suspect(v *validity, k entry) {
 	if v.listed != d.decode {
 		v.listed = d.decode
@@ -209,7 +212,8 @@ func (q *iseq) drop(d *loader) bool {
 	return true
 }
 
-// methodEntryAt returns the entry to which v, the first word of an environment, refers. code is the frame's iseq.
+// methodEntryAt returns the method entry to which v refers. v is the first word of a frame's environment, and code is
+// the frame's iseq.
 func (d *loader) methodEntryAt(v uint64, code attach.Address) (*methodEntry, error) {
 	slot := &d.methodFront[(v>>3^v>>14)%frontSize]
 	h := *slot

@@ -73,7 +73,7 @@ type Info struct {
 	// Handlers is the number of control frames of a rescue or an ensure.
 	Handlers int
 
-	// Proof says how long the result stays valid if the control frames don't change.
+	// Proof shows whether the result is still right if the control frames have not changed.
 	Proof Proof
 }
 
@@ -84,13 +84,13 @@ const maxDecodeTries = 3
 // checks them again when they may have changed (see Revalidate). It is not safe for concurrent use.
 type Decoder struct {
 	classifier
-	// made holds the results for the control frames of the current Decode.
+	// made has the results of the current Decode, one for each control frame.
 	made []outerFrames
 }
 
 // loader reads iseqs and methods, and caches them.
 type loader struct {
-	// Objects reads the objects that code consists of, and others.
+	// Objects reads Ruby objects from the target, for this package and for its callers.
 	Objects *heap.Objects
 	view    *view.View // the memory that Objects reads
 	target  Target
@@ -98,8 +98,8 @@ type loader struct {
 	dict    *sampler.Dictionary
 	rules   frameRules
 	cache
-	// bodySize is the number of bytes read of an iseq's body. bodyHead is the number of bytes at its beginning that
-	// must not change.
+	// bodySize is how many bytes of an iseq's body are read. bodyHead is how many bytes at its beginning must stay the
+	// same for a cached iseq to be valid.
 	bodySize, bodyHead int
 	loadPath           loadPathState
 	// lastNameError is the latest error that was counted in Info.FailedNames.
@@ -109,7 +109,7 @@ type loader struct {
 // validator checks that cached entries still match the target's memory.
 type validator struct{ loader }
 
-// environments find the methods of frames by their environments.
+// environments find the methods of frames through their environments (rb_env_t, or a part of the VM stack).
 type environments struct {
 	validator
 	// seen has the environments on the VM stack that were read, in no order. fleeting is true if the current frame
@@ -120,14 +120,15 @@ type environments struct {
 	youngEnv bool
 }
 
-// classifier finds the kind of control frames.
+// classifier finds out what kind of frame each control frame is, such as a method, a block or a C function.
 type classifier struct {
 	environments
-	// jitOn is the active JIT. While there is none, jitWait is the number of frames to decode before the next check.
+	// jitOn is the active JIT, or nil. While it is nil, the classifier checks for a JIT again after jitWait more
+	// frames.
 	jitOn   *JIT
 	jitWait int
-	// work has the control frames that the current Decode must decode, innermost first. The results of all other
-	// frames are reused.
+	// work has the control frames that the current Decode must decode, innermost first. For all other frames, Decode
+	// uses the results of an earlier Decode.
 	work []frameWork
 	info Info
 }
@@ -167,7 +168,7 @@ func NewDecoder(t Target, dict *sampler.Dictionary) *Decoder {
 // FrameSize is the size of a control frame in bytes.
 func (d *loader) FrameSize() int { return d.o.FrameSize }
 
-// Share sets the number of processes that share the limits of the caches.
+// Share sets the number of processes that are read. Each gets an equal part of the limits of the caches.
 func (d *validator) Share(n int) {
 	d.maxKept, d.Objects.MaxKept = sampler.Share(MaxKeptBytes, n), sampler.Share(heap.MaxKeptBytes, n)
 }
@@ -175,8 +176,8 @@ func (d *validator) Share(n int) {
 // LastNameError is the latest reason why a frame lacked a name. It is nil if there was none.
 func (d *loader) LastNameError() error { return d.lastNameError }
 
-// Decode names the frames of a stack and interns the stack. The frames are the same that the release's own
-// Thread#backtrace_locations shows. After ErrTorn and errors about unreadable memory, the caller reads the frames
+// Decode names the frames of a stack and interns the stack. The frames are the same as in the release's own
+// Thread#backtrace_locations. After ErrTorn, or an error about unreadable memory, the caller should read the frames
 // again. An error of attach means that the target has ended.
 func (d *Decoder) Decode(raw *Stack) (sampler.StackID, Info, error) {
 	n := len(raw.Frames) / d.o.FrameSize
@@ -222,14 +223,15 @@ func (d *Decoder) Decode(raw *Stack) (sampler.StackID, Info, error) {
 	return 0, Info{Calls: d.view.Calls - calls}, ErrTorn
 }
 
-// halfWritten reports whether the innermost frame itself can be wrong, not only its line. Some releases move ec->cfp
-// before the frame is filled. In a partial stack, the innermost frame can belong to another chain of calls than the
-// other frames.
+// halfWritten reports whether the whole innermost frame can be wrong, not only its line. One case is a release that
+// moves ec->cfp before it fills the frame. The other is a partial stack, in which the innermost frame can belong to
+// another chain of calls than the other frames.
 func (d *classifier) halfWritten(raw *Stack) bool {
 	return raw.Partial || raw.Running && (d.rules.earlyFrames || d.target.EarlyFrames)
 }
 
-// prepare sets d.work to the frames whose result cannot be reused. It returns the numbers that reuse returns.
+// prepare sets d.work to the frames that have to be decoded, because no earlier result can be used. It returns the
+// results of the method reuse.
 func (d *Decoder) prepare(raw *Stack) (found, meant int) {
 	found, meant = d.reuse(raw)
 	n := len(raw.Frames)/d.o.FrameSize - 1 - meant // the dummy at the bottom is never shown

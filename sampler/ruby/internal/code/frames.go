@@ -32,8 +32,8 @@ type frameRules struct {
 	rescueHidesCaller bool
 	// dummyCode is true if a dummy frame with code reports the code's first line (4.0 and later).
 	dummyCode bool
-	// earlyFrames is true if ec->cfp is moved before the new frame is filled. The innermost frame of a running thread
-	// may be an older one (up to 2.7; docs/internals/stacks.md#publication-of-a-frame).
+	// earlyFrames is true if Ruby moves ec->cfp before it fills the new frame. So the innermost frame that is read of
+	// a running thread may be an older one (up to 2.7; docs/internals/stacks.md#publication-of-a-frame).
 	earlyFrames bool
 }
 
@@ -71,8 +71,9 @@ type frameWork struct {
 	failed    bool
 	// The field left is true if the frame is left out, because a rescue or ensure within the frame represents it.
 	left bool
-	// young is true if the frame's method was found through an environment on the heap that is not old. fleeting is
-	// true if it depends on an environment that was not read along with the frames.
+	// young is true if an environment on the heap led to the frame's method, and this environment is not old yet.
+	// fleeting is true if the frame depends on an environment on the VM stack that was not read along with the frames.
+	// A frame with fleeting is not cached.
 	young, fleeting bool
 	pos             uint32
 	code            *iseq
@@ -144,8 +145,8 @@ func (d *classifier) classifyFrame(raw *Stack, i int, w *frameWork) error {
 	case i != 0:
 		return heap.WrongType(code, "code that its pc points into", heap.TypeMoved)
 	default:
-		// A JIT writes the pc only before calls, so this pc is left from an earlier frame. Or other code is at this
-		// address by now, which suspect makes the check find.
+		// There are two possible causes. A JIT writes the pc only before calls, so this pc can be left from an earlier
+		// frame. Or other code has replaced the code at this address. suspect makes the later check look for this.
 		d.suspect(&q.validity, q)
 		pos, w.uncertain = posFirstLine, true
 		d.info.UncertainTop = true
@@ -242,10 +243,10 @@ func (d *classifier) CFrame(f []byte) bool {
 	return view.U64(f[FrameISeq:]) == 0
 }
 
-// Arguments returns the address and number of the arguments of the C function in a control frame. Its caller, the Ruby
-// code in the frame outward, has pushed them behind the receiver. The word at at-8 must be the function's receiver. If
-// it is not, there are no arguments at this address. ok is false if there cannot be any
-// (docs/internals/stacks.md#arguments-of-c-functions).
+// Arguments returns the address and number of a C function's arguments. function is the function's control frame, and
+// caller the frame of the Ruby code that called it. The caller has pushed the receiver and then the arguments. So
+// callers of Arguments must check that the word at at-8 is the receiver. If it is not, there are no arguments at this
+// address. ok is false if there cannot be any (docs/internals/stacks.md#arguments-of-c-functions).
 func (d *classifier) Arguments(function, caller []byte) (at attach.Address, n int, ok bool) {
 	if !d.CFrame(function) || d.CFrame(caller) || view.U64(caller[FramePC:]) == 0 || d.target.ZJITFrames && view.U64(caller[d.o.FrameJIT:]) != 0 {
 		return 0, 0, false

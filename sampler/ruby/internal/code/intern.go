@@ -6,14 +6,15 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// outerFrames sums up a frame and the frames outward of it. The frames inward of it depend on this sum.
+// outerFrames describes a frame together with all frames outward of it. Interning the next frame inward needs this
+// description.
 type outerFrames struct {
 	// shown is the number of shown frames. stack is the stack that they form.
 	shown int32
 	stack sampler.StackID
 	// The field at is the nearest Ruby frame. C functions get their path and line from this frame. hidden is true if C
 	// and internal frames are left out up to the next ordinary Ruby frame (4.0). cut is true if the nearest Ruby frame
-	// is in the part of the stack that was cut out. Then C functions have no path and line.
+	// is missing, because the middle of a deep stack is cut out. Then C functions have no path and line.
 	at          sampler.FrameID
 	hidden, cut bool
 	// old and final are as in Proof, but only for these frames. unnamed is true if the innermost frame lacks a name.
@@ -50,8 +51,8 @@ func (d *Decoder) hideCallersOfRescue(cut int) {
 	}
 }
 
-// internFrames interns the frames that classify found, by the release's rules. all sums up the frames outward of
-// these. internFrames adds the interned frames to all.
+// internFrames interns the frames that classify found, by the rules of the Ruby release. The parameter all describes
+// the frames outward of these. internFrames adds the interned frames to all.
 func (d *Decoder) internFrames(raw *Stack, all *outerFrames) error {
 	if d.rules.rescueHidesCaller {
 		d.hideCallersOfRescue(raw.Cut)

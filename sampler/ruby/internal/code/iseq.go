@@ -116,7 +116,8 @@ func (d *loader) loadISeq(addr attach.Address) (*iseq, error) {
 	q.path, q.abs, errPath = d.paths(view.U64(body[d.o.bodyPath:]))
 	q.base, errBase = d.Objects.Text(view.U64(body[d.o.bodyBaseLabel:]))
 	q.label, errLabel = d.planLabel(addr, body)
-	// A block's own label names all code around it. This label only helps to notice changes, so it may be unreadable.
+	// This is Ruby's own label. For a block, it also names all code around the block. ddtop uses it only to notice
+	// changes, so it may be unreadable.
 	if errOwn = d.Objects.NoteString(view.U64(body[d.o.bodyLabel:])); errOwn != view.ErrMissing && !heap.Displaced(errOwn) {
 		errOwn = nil
 	}

@@ -26,10 +26,12 @@ const (
 
 // JIT is a JIT compiler that a process may use.
 type JIT struct {
-	// flag is the address of the variable that says whether the JIT is on. It has size bytes. Zero means always on.
+	// flag is the address of the variable that says whether the JIT is on. The variable has size bytes. If flag is
+	// zero, the JIT is always on.
 	flag attach.Address
 	size int
-	// words are offsets in bytes, from bodyJIT on. In code that it has compiled, at least one of these words is set.
+	// words are offsets in the body of an iseq, in bytes from bodyJIT on. In code that this JIT has compiled, at least
+	// one of the words there is set.
 	words []int
 }
 

@@ -17,8 +17,8 @@ const (
 
 // Kept is what the last Decode of a stack found out about its outer frames. A frame is still the same frame if three
 // conditions hold. It has the same bytes in the same place, all frames outward of it do too, and the Proof is valid.
-// The environments that named the methods are compared as well. Two C functions that are called at one place for one
-// receiver have the same frame.
+// The environments that name the methods are compared, too, because equal bytes are not enough. Two C functions that
+// are called at one place for one receiver have equal frames.
 //
 // The innermost frame is not kept, because its meaning depends on whether its thread runs. The zero value keeps
 // nothing.
@@ -63,9 +63,9 @@ func (k *Kept) Bytes() int {
 	return cap(k.frames) + cap(k.decoded)*int(unsafe.Sizeof(keptFrame{})) + cap(k.envs)*int(unsafe.Sizeof(envPlace{}))
 }
 
-// reuse returns how many of a stack's outermost frames are kept from the last Decode. For the first result, found, it
-// is enough that the results of classify are valid. For the second, meant, it must also be certain whether these
-// frames are shown.
+// reuse returns how many of a stack's outermost frames have not changed since the last Decode, so that kept results
+// can be used. found counts frames whose result of classify is still valid. meant counts the outermost of these for
+// which it is also certain whether the stack shows them.
 func (d *Decoder) reuse(raw *Stack) (found, meant int) {
 	k := raw.Kept
 	if k == nil || raw.Cut > 0 || k.ec != raw.EC || k.end != raw.End || k.losses != d.losses || !d.Holds(k.proof) {
@@ -83,7 +83,8 @@ func (d *Decoder) reuse(raw *Stack) (found, meant int) {
 	return found, d.meant(k, found)
 }
 
-// meant returns how many of the found outermost frames are shown, or left out, whatever frames are inward of them.
+// meant returns for how many of the found outermost frames it is certain whether the stack shows them. Frames inward
+// of them must have no influence on this.
 func (d *Decoder) meant(k *Kept, found int) int {
 	if !d.rules.rescueHidesCaller {
 		return found

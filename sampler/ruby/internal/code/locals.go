@@ -27,8 +27,8 @@ func (l *Locals) At(ep attach.Address, i int) attach.Address {
 	return ep - attach.Address(len(l.names)-i+2)*8
 }
 
-// Scope is a control frame of Ruby code with its receiver and its own local variables. The variables around a block
-// belong to the frame of the code around it, while that frame runs.
+// Scope is a control frame of Ruby code with its receiver and its own local variables. A block can also use the
+// variables of the code around it. They belong to the frame of that code, while it runs.
 type Scope struct {
 	// Frame is the index among the control frames. The innermost is 0. ISeq is the address of the code: see
 	// Decoder.Known.

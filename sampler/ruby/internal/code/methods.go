@@ -43,7 +43,8 @@ type methodEntry struct {
 	kind  methodEntryKind
 	label string // qualified name of the definition
 	name  string // the definition's name, without the class
-	// likeC is true if frames of this method have the definition's name, and not the name of their code.
+	// likeC is true if frames of this method are shown like C functions: with the name in the method's definition.
+	// Other frames have the name of their iseq.
 	likeC bool
 	owner uint64
 	// named is the generation in which the label was last confirmed. If witnesses is nil, comparing memory cannot
@@ -197,7 +198,8 @@ func (d *environments) envAt(raw *Stack, ep attach.Address) (env, error) {
 // envKey identifies an environment on the heap, and the iseq of the frames that use it.
 type envKey struct{ ep, code attach.Address }
 
-// envMethod is the method found outward of an environment on the heap, with the memory that led to it.
+// envMethod is the method that methodOf found when it started at an environment on the heap. The validity has the
+// memory that led to the method.
 type envMethod struct {
 	validity
 	entry *methodEntry // nil if there is none
@@ -216,8 +218,8 @@ func (e *envMethod) drop(*loader) bool { return false }
 
 // methodOf finds the method of a frame as rb_vm_frame_method_entry does: it goes from the frame's environment outward
 // to the method's environment. It returns nil if there is no method (a class body, the top level). code is the frame's
-// iseq. ofMethod is true if the code belongs to a method. Then a scope in place of a method entry means that memory
-// has changed.
+// iseq. ofMethod is true if the code belongs to a method. Then its environment must have a method entry. A scope in
+// this place (imemo_cref) means that memory has changed, and methodOf returns an error.
 func (d *environments) methodOf(raw *Stack, ep attach.Address, code attach.Address, ofMethod bool) (*methodEntry, error) {
 	var start attach.Address // the first environment on the heap
 	d.chain = d.chain[:0]
@@ -258,8 +260,9 @@ func (d *environments) methodAt(e env, code attach.Address, ofMethod bool) (h *m
 	local := e.flags&envLocal != 0
 	if e.me == 0 {
 		if local && ofMethod && e.flags&envEscaped == 0 {
-			// A method's own environment always names it (vm_push_frame), from 2.5 to head. The copy on the heap of an
-			// isolated block need not. So this environment was read before the frame was pushed.
+			// A method's own environment always names the method (vm_push_frame), from 2.5 to head. Only the copy on
+			// the heap of an isolated block need not, and this is no copy. So this environment was read before the
+			// frame was pushed.
 			return nil, false, heap.WrongType(attach.Address(e.me), "method entry", heap.NotHeap)
 		}
 		return nil, local, nil
@@ -310,7 +313,8 @@ func (d *environments) keepEnv(key envKey, h *methodEntry) {
 	d.use(&m.validity, m)
 }
 
-// useEnv returns the method cached for an environment. The method itself is checked like any other.
+// useEnv returns the method cached for an environment. methodEntryAt checks the method entry itself, as for methods
+// that were not cached here.
 func (d *environments) useEnv(m *envMethod) (*methodEntry, error) {
 	d.use(&m.validity, m)
 	if m.entry == nil {

@@ -31,7 +31,7 @@ type Operands struct {
 	Calls     []string
 	Constants []uint64
 	// words are all words of the code. globals are IDs of global variables, which 2.7 keeps outside of the code.
-	// places holds, for each name in Calls, its index in words. blocks holds the indices in words of blocks of code.
+	// places and blocks are indexes in the slice words: of each name in Calls, and of each reference to a block.
 	words, globals []uint64
 	places, blocks []int
 }

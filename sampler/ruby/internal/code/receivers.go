@@ -10,12 +10,12 @@ import (
 
 const (
 	// firstLocal is the least distance of a local variable from the environment's pointer, in words (VM_ENV_DATA_SIZE,
-	// vm_core.h). maxDistance limits the distances that are recognized. All IDs of variables are larger.
+	// vm_core.h). A word below maxDistance counts as such a distance. IDs of variables are larger.
 	firstLocal, maxDistance = 3, 1 << 8
 	// maxBlocks limits how deep blocks within blocks are read. maxCodes limits the pieces of code that one call of
 	// Receivers reads.
 	maxBlocks, maxCodes = 2, 64
-	// AnyLevel is a Receiver.Level that may be 0 or 1. The code does not show which.
+	// AnyLevel is the value of Receiver.Level if the code does not show whether the level is 0 or 1.
 	AnyLevel = -1
 )
 
@@ -81,8 +81,9 @@ func (d *classifier) Receivers(iseq attach.Address, names []string, ops *Operand
 	return list, calls, missing
 }
 
-// receiver reads an instruction that pushes a value, from two words. These are its last two operands, or the address
-// of the instruction and its only operand.
+// receiver finds out which variable or constant an instruction pushes. first and last are the two words before the
+// next instruction. They are the instruction's last two operands. If it has only one operand, first is the instruction
+// itself.
 func (d *classifier) receiver(first, last uint64) (r Receiver, ok bool, err error) {
 	local := func(w uint64) bool { return w >= firstLocal && w < maxDistance }
 	switch {

@@ -264,8 +264,8 @@ func (d *validator) Revalidate(nowNS int64, gc sampler.GC) error {
 	return err
 }
 
-// checkClasses drops those methods among d.checks whose class has another name now. It reads the names that the memory
-// of the methods does not prove.
+// checkClasses drops those methods among d.checks whose class has another name now. It reads the names of those
+// methods that have no witnesses, because comparing their memory does not show a new class name.
 func (d *validator) checkClasses() error {
 	if len(d.checks) == 0 {
 		return nil

@@ -45,7 +45,8 @@ type classCounter struct {
 	// classes.
 	last, carry [maxPools]float64
 	began       bool
-	// counts has, by heap counter and class, how many new objects one call has seen. It sees few different classes.
+	// counts has, by heap counter and class, how many new objects one call has seen. One call sees few different
+	// classes.
 	counts  [maxPools]map[uint64]uint32
 	parts   map[string]float64
 	total   map[string]*sampler.AllocClass
@@ -317,7 +318,8 @@ func (c *classCounter) marked(at, start, size uint64) bool {
 	return int(bit/8) < c.marks.Size && c.header[c.marks.Offset+int(bit/8)]>>(bit%8)&1 != 0
 }
 
-// share divides the objects by which each counter has grown among the classes of the new objects found in its heap.
+// share divides the growth of each counter among classes, in proportion to the new objects found in the counter's
+// heap.
 func (c *classCounter) share(g *Reader) {
 	clear(c.parts)
 	whole := 0.0

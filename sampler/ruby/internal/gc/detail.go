@@ -10,7 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// The intervals between readings of the collector's details, in ns: normally, and if the number of cycles has changed.
+// gcDetailNS is the normal interval between readings of the collector's details, in ns. gcDetailAfterNS is the
+// interval after the number of cycles has changed.
 const (
 	gcDetailNS      = 100_000_000
 	gcDetailAfterNS = 10_000_000
@@ -237,7 +238,8 @@ func (g *Reader) fetchDetail() bool {
 	return true
 }
 
-// decode turns the copy into figures. The number of objects allocated comes from alloc, caches included.
+// decode turns the copy into figures. The number of allocated objects comes from alloc, which also counts objects that
+// are only in the counters of the ractors' caches.
 func (d *gcDetail) decode(out *sampler.GCDetail, alloc *allocCounter) {
 	*out = sampler.GCDetail{}
 	for _, f := range out.Fields() {
@@ -281,8 +283,9 @@ func (d *gcDetail) sinceCycle(malloc, free int) int64 {
 	return max(0, w(malloc)-w(malloc+16)-(w(free)-w(free+16)))
 }
 
-// sum makes the figures that are sums over heaps or differences. Several ractors can lose counts, and ZJIT does not
-// count everything. So a difference is 0 at least, where Ruby's own figure would wrap around.
+// sum computes the figures of out that are sums over heaps, or differences of other figures. Several ractors can lose
+// counts, and ZJIT does not count everything. So a difference is 0 at least, where Ruby's own figure would wrap
+// around.
 func (d *gcDetail) sum(out *sampler.GCDetail) {
 	if d.heapCount == 0 {
 		return

@@ -41,7 +41,8 @@ func (l *vmLock) take(gc *sampler.GC) {
 	}
 }
 
-// LockBits returns the bits of a ractor's threads that follow from the VM's lock: it collects, or waits at a barrier.
+// LockBits returns the bits of a ractor's threads that follow from the VM's lock: whether the ractor collects garbage,
+// or waits at a barrier.
 func (g *Reader) LockBits(ractor attach.Address) sampler.ThreadBits {
 	l := &g.vmLock
 	var b sampler.ThreadBits

@@ -26,10 +26,10 @@ type Page struct {
 // promoted are the bits of an object's flags with its age, up to 3.2 (FL_PROMOTED0 and FL_PROMOTED1, gc.c).
 const promoted = 0x60
 
-// Survived reports whether the object in the slot at an offset has survived a collection. The mark does not show it,
-// because the sweep of a page keeps only the marks of old objects (gc_setup_mark_bits, gc.c). The object's age shows
-// it. It is in the object's flags up to 3.2, and in the page's header since (heap_page.age_bits). Objects without a
-// write barrier do not age.
+// Survived reports whether the object in the slot at an offset has survived a collection, according to its age. Marks
+// do not show this, because the sweep of a page keeps only the marks of old objects (gc_setup_mark_bits, gc.c). The
+// age is in the object's flags up to 3.2, and in the page's header since (heap_page.age_bits). Objects without a write
+// barrier do not age.
 func (p *Page) Survived(offset int, flags uint64) bool {
 	if len(p.ages) == 0 {
 		return flags&promoted != 0
@@ -87,8 +87,9 @@ func (g *Reader) newWhole() (*wholeReads, error) {
 // Whole calls f with each of some pages of the heap, PagesAPiece at most. Each page is read in one call: the slots,
 // the header with the marks, the header's flags once more, and the collector's mode. The marks show garbage only if
 // the page is unswept before and after they are read, and the collector sweeps. While it marks, live objects have no
-// mark yet (gc.c, is_garbage_object). skipped counts pages that could not be read or changed their place. The content
-// is valid during the call of f. The error is the target's, or names a place that the table lacks.
+// mark yet (gc.c, is_garbage_object). skipped counts pages that could not be read, or whose slots changed during the
+// read. The content is valid during the call of f. The error is from reading the target, or names a field that the
+// layout table lacks.
 func (g *Reader) Whole(list []attach.Address, f func(*Page)) (skipped int, err error) {
 	if g.whole == nil {
 		if g.whole, err = g.newWhole(); err != nil {

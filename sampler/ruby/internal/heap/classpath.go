@@ -66,7 +66,7 @@ func (o *classes) readClass(v uint64) (class, error) {
 	return c, err
 }
 
-// readClassWords reads the name of a class of 3.3 and later, which is in words of the class ext.
+// readClassWords reads the name of a class of Ruby 3.3 and later, where the name is in words of the class ext.
 func (o *classes) readClassWords(v uint64, c *class) error {
 	ext := attach.Address(v) + attach.Address(o.places.classExt)
 	if c.singleton {
@@ -90,7 +90,8 @@ func (o *classes) readClassWords(v uint64, c *class) error {
 	return err
 }
 
-// readClassShape reads the name of a class of 3.2 from hidden variables, whose slots the class's shape gives.
+// readClassShape reads the name of a class of Ruby 3.2. There it is in hidden instance variables, and the class's
+// shape says in which slots.
 func (o *classes) readClassShape(v, flags uint64, c *class) error {
 	ext := attach.Address(v) + attach.Address(o.places.classExt)
 	values, err := o.notedWord(ext + attach.Address(o.places.extIvPtr))

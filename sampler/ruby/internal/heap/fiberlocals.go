@@ -11,7 +11,7 @@ import (
 const maxFiberLocals = 1 << 12
 
 // FiberLocals calls f for the fiber-local variables (Thread#[]) of an execution context, in no order, until f returns
-// false. Within Read, f can be called again for the same variable when missing memory was fetched.
+// false. Read repeats its function when memory was missing. So within Read, f can get the same variable again.
 func (o *Objects) FiberLocals(ec attach.Address, f func(name string, value uint64) (more bool, err error)) error {
 	_, err := o.eachFiberLocal(ec, func(at place, name string, value uint64) (bool, error) {
 		o.notePlace(at)
@@ -21,7 +21,7 @@ func (o *Objects) FiberLocals(ec attach.Address, f func(name string, value uint6
 }
 
 // FiberLocal returns one fiber-local variable. ok is false if the fiber has no variable with this name. Then
-// FiberLocal notes the memory that changes when the variable is added.
+// FiberLocal notes the memory of the table, so that a later check shows whether the variable was added.
 func (o *Objects) FiberLocal(ec attach.Address, name string) (value uint64, ok bool, err error) {
 	p, err := o.eachFiberLocal(ec, func(at place, n string, v uint64) (bool, error) {
 		if n == name {
@@ -36,7 +36,7 @@ func (o *Objects) FiberLocal(ec attach.Address, name string) (value uint64, ok b
 	return value, ok, err
 }
 
-// eachFiberLocal is FiberLocals, but also gives f the place of each variable. It returns the places of all.
+// eachFiberLocal is FiberLocals, but it also passes the place of each variable to f. It returns the whole table.
 func (o *Objects) eachFiberLocal(ec attach.Address, f func(at place, name string, value uint64) (more bool, err error)) (pairs, error) {
 	table, err := o.notedWord(ec + attach.Address(o.places.ecLocals))
 	if err != nil || table == 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// MaxPairs bounds the pairs of a Hash that are searched. Deleted pairs count.
+// MaxPairs limits how many pairs of a Hash are searched, including deleted ones.
 const MaxPairs = 1 << 12
 
 // A Hash of at most eight pairs is a list of pairs. Its flags hold the number of pairs. A larger Hash has an st_table
@@ -72,8 +72,8 @@ func EachEntry(entries []byte, f func(key, value uint64)) {
 	}
 }
 
-// WantCopied adds a Hash, its table, and its entries at the address at to the next fetch. The parameter entries holds
-// an earlier copy of the entries. If a key's cached text is among names, WantCopied also adds the key's value.
+// WantCopied adds the memory of a Hash, its table and its entries to the next fetch. The entries are at the address
+// at. entries is an earlier copy of them. If a key's cached text is among names, WantCopied also adds the key's value.
 func (o *Objects) WantCopied(hash uint64, table, at attach.Address, entries []byte, names []string) {
 	const object = 64 // how many bytes are read of most objects
 	o.View.Want(attach.Address(hash), object)
@@ -93,7 +93,7 @@ type place struct {
 	hash uint64
 }
 
-// hashPairs finds the pairs of a Hash. It reads at most limit places.
+// hashPairs finds the pairs of a Hash. It reads at most limit pairs, including deleted ones.
 func (o *Objects) hashPairs(v uint64, limit int) (pairs, error) {
 	if o.places.hashTable < 0 && o.places.hashSize < 0 {
 		return pairs{}, errors.New("the hashes of this release are not read")
@@ -135,7 +135,7 @@ func (o *Objects) hashPairs(v uint64, limit int) (pairs, error) {
 	return pairs{at: at, bytes: b, stride: pairSize, deleted: func(place []byte) bool { return view.U64(place) == undef }}, err
 }
 
-// tablePairs finds the pairs of an st_table. It reads at most limit places.
+// tablePairs finds the pairs of an st_table. It reads at most limit entries, including deleted ones.
 func (o *Objects) tablePairs(table attach.Address, limit int) (pairs, error) {
 	head, err := o.View.Bytes(table, max(tableType, o.places.tableStart, o.places.tableBound, o.places.tableEntries)+8)
 	if err != nil {
@@ -145,8 +145,8 @@ func (o *Objects) tablePairs(table attach.Address, limit int) (pairs, error) {
 	if start > bound || bound > 1<<40 {
 		return pairs{}, fmt.Errorf("the table at %s goes from entry %d to %d", table, start, bound)
 	}
-	// These words change when an entry is added. They are noted here, so that a later check also covers the result
-	// that there is no entry.
+	// These words change when an entry is added. They are noted even if the wanted entry does not exist, so that a
+	// later check shows whether it was added.
 	for _, at := range [...]int{tableType, o.places.tableStart, o.places.tableEntries} {
 		o.Note(table+attach.Address(at), head[at:][:8], 0)
 	}
@@ -160,8 +160,8 @@ func (o *Objects) tablePairs(table attach.Address, limit int) (pairs, error) {
 		hashed: true, typ: view.U64(head[tableType:])}, err
 }
 
-// each calls f for each pair until f returns false. If memory for one pair is missing, each goes on, so that one fetch
-// gets all missing memory.
+// each calls f for each pair until f returns false. If memory for one pair is missing, each continues with the next
+// pair. So one fetch can get the missing memory of all pairs.
 func (p pairs) each(f func(at place, key, value uint64) (more bool, err error)) error {
 	var missing error
 	for i := 0; i < len(p.bytes); i += p.stride {
@@ -181,8 +181,8 @@ func (p pairs) each(f func(at place, key, value uint64) (more bool, err error)) 
 	return missing
 }
 
-// notePlace notes the memory of a pair, with its hash. Only the hash shows that an entry was deleted, because the
-// entry keeps its key and value.
+// notePlace notes the memory of a pair and of its hash, to check later whether it has changed. The hash is needed
+// because only the hash changes when an entry is deleted.
 func (o *witnesses) notePlace(p place) {
 	if o.notes != nil {
 		if b, err := o.View.Bytes(p.at, p.size); err == nil {
@@ -258,7 +258,7 @@ func (o *Objects) Lookup(hash uint64, names []string, values []uint64) error {
 }
 
 // keyAmong returns the index of a key in names, or -1. symbol is true if the key is a Symbol. The text of a String
-// does not change while it is a key. So only the pair is noted, without the text.
+// cannot change while it is a key. So keyAmong notes only the pair for a later check, without the text.
 func (o *Objects) keyAmong(key uint64, h keyHash, names []string) (i int, symbol bool, err error) {
 	if key&symbolMask == symbolTag {
 		name, err := o.IDName(key >> symbolShift)

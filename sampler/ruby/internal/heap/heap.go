@@ -99,7 +99,8 @@ func New(v *view.View, places *Places, vm, table attach.Address) *Objects {
 	return o
 }
 
-// SetGC sets the state of the target's collector. The types of objects are cached until its next cycle.
+// SetGC sets the state of the target's collector. Types of objects stay cached until the collector begins its next
+// cycle.
 func (o *values) SetGC(gc sampler.GC) { o.gc = gc }
 
 // Renew must be called if classes may have been freed or renamed.

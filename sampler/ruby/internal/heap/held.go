@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// EachHeld calls visit for each object that a constant or variable of a class or module holds. id is the ID of its
-// name. Call it within Read. It continues after objects for which memory is missing.
+// EachHeld calls visit for each object that a constant or variable of a class or module holds. id is the ID of the
+// constant's or variable's name. Call it within Read. It continues after objects for which memory is missing.
 func (o *Objects) EachHeld(class uint64, visit func(id, value uint64) error) error {
 	var missing error
 	take := func(id, value uint64) error {
@@ -97,12 +97,12 @@ func (o *classes) eachName(table attach.Address, f func(id, value uint64) error)
 	return nil
 }
 
-// minGlobals is the least size of the table of global variables, in entries. Every Ruby has at least this many.
+// minGlobals is the least number of global variables that every Ruby has. A smaller table is not the table of globals.
 const minGlobals = 20
 
 // Globals returns the objects that global variables hold, by the IDs of their names. ok is false if the rb_id_table at
-// table does not hold the global variables. Call it within Read. Only in their table does each entry refer to a
-// variable and repeat its name (rb_global_tbl, variable.c, 2.7 to 4.0).
+// table is not the table of global variables. Globals recognizes that table because each of its entries refers to a
+// variable and repeats its name (rb_global_tbl, variable.c, 2.7 to 4.0). Call it within Read.
 func (o *Objects) Globals(table attach.Address) (values map[uint64]uint64, ok bool, err error) {
 	p := o.places
 	head, err := o.View.Bytes(table, p.idTableSize())
@@ -127,7 +127,7 @@ func (o *Objects) Globals(table attach.Address) (values map[uint64]uint64, ok bo
 			return errNoEntry
 		}
 		found++
-		// data is the value itself, or its address if C code stores it.
+		// data is the variable's value. If C code stores the value, data is the value's address.
 		data, err := o.View.Word(attach.Address(view.U64(b)) + 8)
 		if err != nil {
 			missing = view.Worst(missing, err)

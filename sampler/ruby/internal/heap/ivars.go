@@ -256,7 +256,8 @@ func (s *search) is(o *variables, id uint64) (bool, error) {
 	return err == nil && got == s.name, nil
 }
 
-// quietly calls f and records no witnesses meanwhile.
+// quietly calls f without recording what f reads as witnesses. It is for reads that a later check of the result need
+// not repeat.
 func (o *witnesses) quietly(f func() error) error {
 	notes := o.notes
 	o.notes = nil

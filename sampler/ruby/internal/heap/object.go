@@ -40,7 +40,8 @@ const (
 // A Symbol that is not an object has symbolTag in its lowest byte, and its ID above.
 const symbolShift, symbolMask, symbolTag uint64 = 8, 0xff, 0x0c
 
-// wrongTypeError means that an address does not hold the expected object. That object was freed or moved meanwhile.
+// wrongTypeError means that an address does not hold the expected object. It was freed or moved after its address was
+// read.
 type wrongTypeError struct {
 	addr  attach.Address
 	want  string
@@ -163,7 +164,7 @@ func (o *values) stringPrefix(v uint64, limit int) (rubyString, error) {
 	return rubyString{b, int(flags >> encodingShift & encodingMask), n > uint64(limit)}, err
 }
 
-// NoteString notes a String as a witness (Record).
+// NoteString records a String's bytes as a witness, so that Unchanged notices if they change.
 func (o *values) NoteString(v uint64) error {
 	_, err := o.rawString(v)
 	return err
@@ -209,7 +210,8 @@ func (o *values) Text(v uint64) (string, error) {
 	if !s.cut {
 		return sampler.CutName(decodeText(s.bytes, s.encoding)), nil
 	}
-	// The mark makes the text too long. So CutName also removes an incomplete character at its end.
+	// CutMark makes the text longer than CutName allows. So CutName also removes an incomplete character at the end of
+	// the bytes.
 	return sampler.CutName(decodeText(s.bytes, s.encoding) + sampler.CutMark), nil
 }
 

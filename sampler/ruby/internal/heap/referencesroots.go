@@ -139,7 +139,7 @@ func (r *References) OwnName(v uint64) (name string, err error) {
 	return name, err
 }
 
-// ThreadAlive reports whether the thread at an address is known not to have ended.
+// ThreadAlive reports whether the thread at an address has not ended. It returns false if this cannot be read.
 func (r *References) ThreadAlive(th attach.Address) bool {
 	var alive bool
 	err := r.Ask(func() error {

@@ -47,8 +47,8 @@ func (o *symbols) idString(id uint64) (uint64, error) {
 	return o.idStringAt(o.Symbols, id)
 }
 
-// idStringAt returns an ID's String from the symbol table at an address. It also serves to test whether a symbol table
-// is at this address.
+// idStringAt returns an ID's String from the symbol table at an address. ProvesSymbols also uses it to test whether a
+// symbol table is at this address.
 func (o *symbols) idStringAt(symbols attach.Address, id uint64) (uint64, error) {
 	serial := o.serial(id)
 	count, err := o.View.Bytes(symbols+attach.Address(o.places.symbolsCount), 4)

@@ -81,8 +81,8 @@ func ParseAllocation(b []byte) (a Allocation, ok bool) {
 }
 
 // TracedTable returns the address of the table of traced objects. tracer is the address of an object of TracerType or
-// TracePointType. ok is false if the target does not trace now, or if the TracePoint traces something else. After
-// tracing ended, the table still exists, but it keeps entries of freed objects.
+// TracePointType. ok is false if the TracePoint traces something else, or if the target does not trace now. Then the
+// table of an earlier trace may still exist, but it keeps entries of freed objects.
 func (o *Objects) TracedTable(tracer attach.Address) (table attach.Address, ok bool) {
 	err := o.Read(func() error {
 		ok = false
@@ -145,8 +145,8 @@ func (o *Objects) TracedEntries(table attach.Address) (e TracedEntries, err erro
 
 // Stayed reports whether each entry has kept its place since an earlier read, whose result is the parameter before.
 // Ruby rebuilds a full table (rebuild_table, st.c). It copies the entries, or moves them to the front of the same
-// memory. After the new bound, entries of freed objects can then remain. A rebuild in place sets the count to zero
-// first, and the bound and the number of rebuilds last.
+// memory. Then entries of freed objects can remain behind the new end. A rebuild in place sets the count to zero
+// first, and the bound and the number of rebuilds last. So for a full table, Stayed compares the count, too.
 func (e TracedEntries) Stayed(before TracedEntries) bool {
 	return e.At == before.At && e.rebuilds == before.rebuilds && e.Bound >= before.Bound &&
 		(e.Bound < e.room || e.count == before.count)

@@ -8,14 +8,14 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// maxWatchGap is the largest gap, in bytes, between two witnesses that are read as one range.
+// maxWatchGap is the largest gap, in bytes, between two watched pieces of memory that are read as one range.
 const maxWatchGap = 512
 
 // watchPage is a memory page, in bytes. A page is readable as a whole or not at all.
 const watchPage = 4096
 
-// Watch is the memory that a result was read from. The result is valid until this memory changes. The zero value
-// watches nothing. A Watch is not safe for concurrent use.
+// Watch is the memory that a result was read from, as a list of pieces (Witness). The result is valid until this
+// memory changes. The zero value watches nothing. A Watch is not safe for concurrent use.
 type Watch struct {
 	witnesses []Witness
 	buf       []byte

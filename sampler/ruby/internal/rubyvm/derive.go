@@ -13,7 +13,8 @@ import (
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
-// cacheVersion must change when tables are derived in another way. Cached tables of another version are ignored.
+// cacheVersion is part of a cached table. Change it when tables are derived in another way, so that old ones are
+// ignored.
 const cacheVersion = "2"
 
 // maxCacheFile limits the size of a cached table, in bytes. A table has about 80 kB.

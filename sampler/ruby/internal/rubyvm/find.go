@@ -30,8 +30,8 @@ type Found struct {
 	Note string
 }
 
-// Find does the work of ruby.Find. threads must read all threads in the same way as sampling does. Find uses it to
-// verify a layout.
+// Find does the work of ruby.Find. The function threads must read all threads in the same way as sampling does. Find
+// calls threads to verify a layout.
 func Find(ctx context.Context, mem attach.Memory, module *attach.Module, version string, o FindOptions,
 	threads func(vm *VM) error) (Found, error) {
 	table, match, err := layout.For(version, module.Machine, module.JmpBuf())

@@ -201,7 +201,7 @@ func (l *locator) findVM() (attach.Address, error) {
 
 // proveVMs returns the first candidate that is a VM. A VM's main thread refers back to the VM, and the thread's
 // execution context refers back to the thread. From 3.0 on, the main ractor and the thread also refer to each other.
-// On the development branch, fewer checks would accept a wrong candidate.
+// On Ruby's development branch, a wrong candidate would pass if there were fewer checks.
 func (l *locator) proveVMs(candidates []attach.Address) (attach.Address, error) {
 	type proof struct{ vm, thread, ractor, ec attach.Address }
 	var ps []proof

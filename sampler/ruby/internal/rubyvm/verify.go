@@ -19,7 +19,7 @@ const (
 )
 
 // provenMethods are methods whose classes every release exports as variables. All the classes must have their names.
-// Of the methods, one is enough, because a program may have prepended modules to the other classes.
+// It is enough to find one of the methods, because a program may have prepended modules to the other classes.
 var provenMethods = []struct{ variable, class, method string }{
 	{"rb_mKernel", "Kernel", "puts"}, {"rb_cString", "String", "upcase"}, {"rb_cArray", "Array", "push"}, {"rb_cHash", "Hash", "fetch"},
 }

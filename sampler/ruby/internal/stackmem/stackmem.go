@@ -29,7 +29,8 @@ func (e *Reach) Note(cfp, sp attach.Address) {
 	e.sp[0] = max(e.sp[0], sp)
 }
 
-// Farthest returns the farthest reach. It is zero if nothing was read.
+// Farthest returns the innermost frame and the highest stack pointer of both periods. They are zero if nothing was
+// read.
 func (e *Reach) Farthest() (innermost, sp attach.Address) {
 	innermost = e.innermost[0]
 	if e.innermost[1] != 0 {
@@ -38,9 +39,10 @@ func (e *Reach) Farthest() (innermost, sp attach.Address) {
 	return innermost, max(e.sp[0], e.sp[1])
 }
 
-// Grow returns memory for n bytes, b's own if that is large enough. All its pages are present. A page fault during a
-// copy would take the time of hundreds of calls of the target, and tear two copies at the same frame. ddtop would
-// believe copies that are torn alike (measured: 3 of 100,000 stacks with new memory each time).
+// Grow returns memory for n bytes: b's own if that is large enough. All its pages are present, so copying into it
+// causes no page fault. During a page fault, the target makes hundreds of calls, so the copied stack is torn. Two
+// copies with a fault at the same frame are torn alike, and ddtop would accept them. (Measured with new memory each
+// time: 3 of 100,000 stacks.)
 func Grow(b []byte, n int) []byte {
 	if cap(b) >= n {
 		return b[:n]

@@ -104,8 +104,8 @@ func (f *Finder) activeTrace(ec attach.Address, key string) (uint64, error) {
 }
 
 func (f *Finder) spanOf(trace uint64) (found Span, err error) {
-	// Both spans are read at once, so that they belong to the same trace. A span's number never changes, and no walk
-	// begins anew at the thread.
+	// Both spans are read at once, so that they belong to the same trace. All else is reached from this trace or these
+	// spans, and never again from the thread. A span's number never changes.
 	root, errRoot := f.ref(trace, "@root_span")
 	active, errActive := f.ref(trace, "@active_span")
 	above, errAbove := f.outermost(trace)
@@ -138,8 +138,8 @@ func (f *Finder) spanOf(trace uint64) (found Span, err error) {
 	return found, nil
 }
 
-// traceID returns the id of a trace in its wire format, or zero if it is unknown. The error asks for more memory or
-// means that the target is gone.
+// traceID returns the id of a trace in its wire format, or zero if it is unknown. The error is view.ErrMissing if more
+// memory must be read first, or it means that the target cannot be read.
 func (f *Finder) traceID(trace uint64) (id [16]byte, err error) {
 	err = f.quietly(func() error { // the id does not change during a trace
 		v, ok, err := f.objects.Ivar(trace, "@id")

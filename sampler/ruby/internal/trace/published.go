@@ -214,8 +214,8 @@ func (p *publishedState) decode() outcome {
 	return settled
 }
 
-// readLess is called if a range could not be read. From then on it leaves out a part of what is read: first the
-// attributes, then the record. decode reads them again once the variable points to another record.
+// readLess is called if a range could not be read. It makes later readings leave out the record's attributes, or the
+// record if they leave out the attributes already. decode undoes this when the variable points to another record.
 func (p *publishedState) readLess() outcome {
 	p.span = Span{}
 	switch {

@@ -88,7 +88,8 @@ func (v *View) Reset() {
 	}
 }
 
-// Anew makes the first batch fetch again all memory that the view holds.
+// Anew forgets the memory that the view holds, and makes the next batch fetch the same memory again. Callers compare
+// both readings.
 func (v *View) Anew() {
 	wanted := v.wanted[:0]
 	for a := range v.blocks {
@@ -101,7 +102,7 @@ func (v *View) Anew() {
 // Unreadable returns the error for a structure that led to n bytes that cannot be read, or cannot be memory at all.
 func Unreadable(addr attach.Address, n int) error { return &unreadableError{addr, n} }
 
-// IsUnreadable reports whether an error comes from Unreadable.
+// IsUnreadable reports whether an error is or wraps one of Unreadable.
 func IsUnreadable(err error) bool {
 	var u *unreadableError
 	return errors.As(err, &u)
@@ -188,7 +189,7 @@ func (v *View) inOne(first attach.Address, size int) []byte {
 	return all
 }
 
-// Want adds n bytes at addr to the next fetch, because they are likely to be needed.
+// Want adds n bytes at addr to the next fetch. Call it for memory that is likely to be needed.
 func (v *View) Want(addr attach.Address, n int) { _, _ = v.Bytes(addr, n) }
 
 func (v *View) want(a attach.Address) error {
@@ -288,7 +289,7 @@ func Worst(errs ...error) error {
 	return missing
 }
 
-// U32 and U64 read the little-endian number at the start of b. The caller must check the length. Both machines that
-// ddtop knows are little endian.
+// U32 and U64 read the little-endian number at the start of b. The caller must check the length of b. x86_64 and
+// aarch64 are both little endian.
 func U32(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
 func U64(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }

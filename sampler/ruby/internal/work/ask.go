@@ -19,7 +19,7 @@ const (
 	maxValue = 200
 )
 
-// lookForStatement sets s.asked to the statement or command that the thread sends to a server at the moment.
+// lookForStatement sets s.asked to the statement or command that the thread currently sends to a database or server.
 func (f *statements) lookForStatement(s *State, fr *Frames) error {
 	if fr.Partial || fr.count() < 2 {
 		f.askNothing(s)
@@ -54,8 +54,8 @@ type asking struct {
 	ask  asker
 }
 
-// asks stores in s the statement that a variable of the frame f.frame holds. It keeps the statement that s has if this
-// came from the same variable, and the memory has not changed. done is true if the frame holds a statement.
+// asks stores in s the statement that a variable of the frame f.frame holds. It keeps the statement in s if this came
+// from the same variable, whose memory has not changed. done is true if the frame holds a statement.
 func (f *statements) asks(s *State, fr *Frames, a *asking) (done bool, err error) {
 	s.askedFrame.set(f.frame)
 	if a.at == s.askedAt && !s.anew && f.unchanged(&s.askedFrom) {

@@ -137,8 +137,8 @@ func (f Copies) Unnamed(c *Copied) sampler.WorkID {
 	return t.id
 }
 
-// begin notes that a thread has begun the copied request c. It ends the thread's earlier tasks: the task of the last
-// copy, and now, if now was last seen before c began. now is the known task with the key of c, or nil.
+// begin notes that a thread has begun the copied request c, and ends its earlier tasks. These are the task of the last
+// copy, and the parameter now if it was last seen before c began: the known task with c's key, or nil.
 func (f *Finder) begin(now *task, r *reading, c *Copied) {
 	if now != nil && now.seenNS < c.FromNS {
 		f.end(now)

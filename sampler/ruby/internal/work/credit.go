@@ -2,15 +2,15 @@ package work
 
 import "errors"
 
-// maxCredit limits the time for new searches that can be saved up while there are none, in ns. It is enough to search
+// maxCredit limits the time for new searches that can be saved up while none is needed, in ns. It is enough to search
 // all threads of a new process at once.
 const maxCredit = 5e6
 
-// errPutOff means that new searches have used up their time, and a later tick continues.
+// errPutOff means that the time for new searches is used up. A later tick makes the search.
 var errPutOff = errors.New("put off")
 
-// Allow adds ns nanoseconds to the time for new searches. Before the first call this time has no limit. The limit does
-// not apply to work that is already known and only has to be confirmed.
+// Allow adds ns nanoseconds to the time for new searches. Before the first call this time has no limit. Checks of work
+// that is already known are not limited.
 func (f *allowance) Allow(ns int64) {
 	if !f.bounded {
 		f.bounded, f.credit = true, maxCredit
@@ -18,7 +18,7 @@ func (f *allowance) Allow(ns int64) {
 	f.credit = min(f.credit+ns, maxCredit)
 }
 
-// Unbounded calls the function look, whose new searches then have no limit on their time.
+// Unbounded calls the function look. New searches in this call have no limit on their time.
 func (f *allowance) Unbounded(look func()) {
 	bounded := f.bounded
 	f.bounded = false

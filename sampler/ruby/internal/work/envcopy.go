@@ -9,23 +9,23 @@ import (
 )
 
 const (
-	// maxCopies limits the variables, from the innermost frame on, that are tested as a copy of an environment.
+	// maxCopies limits how many variables are tested for a copy of an environment, the innermost frame's first.
 	maxCopies = 4
-	// maxCopyLooks limits how often ddtop searches for a copy of one environment. It searches at the 1st, 2nd, 4th,
-	// 8th … reading of the stack, because a framework finds its route early in a request.
+	// maxCopyLooks limits the searches for a copy of one environment. They are made at the 1st, 2nd, 4th, 8th …
+	// reading of the stack. Most are at the beginning, because a framework finds its route early in a request.
 	maxCopyLooks = 12
 )
 
-// requestProof is what an environment shares with its copy, but not with the environment of another request: the
-// objects that the server has made for REQUEST_URI, PATH_INFO and the method. If an application is mounted, the
-// beginning of the path moves from PATH_INFO to SCRIPT_NAME. Then the text of both together must be the same, instead
-// of the object of PATH_INFO.
+// requestProof identifies the request of an environment, also in a copy: the objects that the server made for
+// REQUEST_URI, PATH_INFO and the method. An environment of another request has other objects. If an application is
+// mounted, the beginning of the path moves from PATH_INFO to SCRIPT_NAME. Then the text of both together is compared
+// instead.
 type requestProof struct {
 	uri, method, path, whole uint64
 }
 
-// lookForCopy searches for the route of a request that has left none in its environment. A middleware may continue
-// with a copy of the environment (env.dup, env.merge), and frameworks then write into that copy.
+// lookForCopy searches for the route of a request if its environment has none. A middleware may pass on a copy of the
+// environment (env.dup, env.merge). Then frameworks write the route into that copy.
 func (f *Finder) lookForCopy(s *State, fr *Frames) {
 	t := s.task
 	if !t.guessed || t.copied != "" || t.proof.uri == 0 || !f.objects.IsObject(t.proof.uri) || fr.Partial || fr.Truncated {
@@ -73,8 +73,8 @@ func (f *Finder) findCopy(s *State, fr *Frames) (endpoint string, err error) {
 }
 
 // readCopy reads the route from the Hash in the variable at slot, if this Hash is a copy of the environment of s.task.
-// It also confirms that the environment still belongs to the task. ends is true if the Hash is the environment itself,
-// which ends the search.
+// It also confirms that the environment still belongs to the task. ends is true if the Hash is the environment itself.
+// Then the search ends.
 func (f *Finder) readCopy(s *State, slot attach.Address) (endpoint string, ends bool) {
 	f.notes = append(f.notes, s.from.Witnesses()...)
 	v := f.word(slot)

@@ -18,8 +18,8 @@ var askFunctions = map[string]int{
 	"TinyTds::Client#execute": 0,
 }
 
-// function returns how to read the statement from the innermost frame. Its ask is nil if this frame is none of the
-// known C functions.
+// function returns how to read the statement from the arguments of the innermost frame. The field ask is nil if this
+// frame is none of askFunctions.
 func (f *statements) function(fr *Frames) asking {
 	function, caller := fr.Raw[:fr.Size], fr.Raw[fr.Size:2*fr.Size]
 	at, n, ok := f.code.Arguments(function, caller)

@@ -98,8 +98,8 @@ func (f *reader) lives(frame *liveFrame, from *heap.Watch) bool {
 	return err == nil && same
 }
 
-// readException returns the class of the exception that the thread handles, or its class and message. text is empty if
-// there is none, or if the class has no name. f.notes lists the memory that was read.
+// readException returns the text of the exception that the thread handles (exceptionText). text is empty if the thread
+// handles none, or if the class has no name. f.notes lists the memory that was read.
 func (f *Finder) readException(fr *Frames) (text string, err error) {
 	var scopes []code.Scope
 	if fr.Handlers > 0 {

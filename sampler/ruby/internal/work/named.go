@@ -24,17 +24,17 @@ const (
 	maxVariables, wordsAtOnce = 1 << 17, 512
 )
 
-// named is a search for the Queues that constants, class variables and global variables hold. It begins at the class
-// Object, and goes on to the classes that each class holds. It is done in parts of at most about namedNS.
+// named is a search for Queues in constants, class variables and global variables, to name them. It begins at the
+// class Object, and goes on to the classes that each class holds. It is done in parts of at most about namedNS.
 type named struct {
 	// object is the class Object. It is zero if it is not known. Then nothing is searched.
 	object uint64
 	todo   []uint64
 	seen   map[uint64]bool
-	// classes and queues are what meet has found in the classes that are being searched: further classes, and Queues.
+	// classes and queues are the further classes and the Queues that the method meet has found in the present batch.
 	classes []uint64
 	queues  []held
-	// variables has the Queues that a variable holds, not a constant, each with the ID of the variable's name.
+	// variables has each Queue that got its name from a variable, not a constant, with the ID of the variable's name.
 	variables map[uint64]uint64
 	// words are addresses of words that may point to the table of global variables. globals is the address of the word
 	// that does point to it. sought is true after all words were tried.
@@ -42,7 +42,7 @@ type named struct {
 	globals attach.Address
 	sought  bool
 	// tookNS is how long the search has taken. restNS is when the next search may begin. If again is true, it may
-	// begin at once, because an Array has no name yet.
+	// begin at once, because a new Array may get its name from a constant.
 	tookNS, restNS int64
 	again          bool
 }
@@ -124,7 +124,7 @@ func (l *lists) meet(h held) error {
 	return nil // neither a class nor a Queue
 }
 
-// takeHeld names the Queues that meet has noted, and queues the classes to be searched.
+// takeHeld names the Queues that meet has noted, and adds the classes that meet has noted to the search.
 func (l *lists) takeHeld() {
 	n := &l.named
 	for _, class := range n.classes {
@@ -212,7 +212,7 @@ func (l *lists) findGlobals() {
 	})
 }
 
-// searchGlobals takes the Queues that global variables hold.
+// searchGlobals finds the Queues that global variables hold, and names them.
 func (l *lists) searchGlobals() {
 	n := &l.named
 	if n.globals == 0 {

@@ -26,7 +26,7 @@ const (
 	rolePuma
 	roleReactor
 	roleSidekiq
-	// roleWorker is a worker of an executor of concurrent-ruby. If this is GoodJob's executor, it has roleGoodJob.
+	// roleWorker is a worker of an executor of concurrent-ruby. An executor of GoodJob has roleGoodJob.
 	roleWorker
 	roleGoodJob
 	// roleSolidWorker is a worker of Solid Queue. Its pool has roleSolidPool.

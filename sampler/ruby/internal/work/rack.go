@@ -189,8 +189,8 @@ func sum(s string) uint64 {
 	return h.Sum64() | 1
 }
 
-// lookedUp is the result of a search in a Hash, with the memory that it was read from. It is valid for one try of
-// settled, while the view holds this memory.
+// lookedUp is the result of a search in a Hash, with the memory that it was read from. It is valid only within one try
+// of settled, because the next try reads the memory again.
 type lookedUp struct {
 	try    uint64 // the value of reader.tries at the search
 	slot   attach.Address

@@ -20,7 +20,7 @@ XREVRANGE XSETID XTRIM ZADD ZCARD ZCOUNT ZDIFF ZDIFFSTORE ZINCRBY ZINTER ZINTERC
 ZRANDMEMBER ZRANGE ZRANGEBYLEX ZRANGEBYSCORE ZRANGESTORE ZRANK ZREM ZREMRANGEBYLEX ZREMRANGEBYRANK ZREMRANGEBYSCORE ZREVRANGE
 ZREVRANGEBYLEX ZREVRANGEBYSCORE ZREVRANK ZSCAN ZSCORE ZUNION ZUNIONSTORE`)
 
-// redisModules are the beginnings of the commands of modules. Read-only.
+// redisModules are the prefixes of commands that Redis modules add, such as FT in FT.SEARCH. Read-only.
 var redisModules = wordSet(`FT JSON TS BF CF CMS TOPK TDIGEST GRAPH`)
 
 // Command returns the name of a Redis command if it may be shown, else "". Its arguments are never shown.

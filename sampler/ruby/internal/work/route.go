@@ -96,10 +96,10 @@ func Method(s string) string {
 	return s
 }
 
-// codeName reports whether s can be a name in code. It may have ASCII letters, digits and the bytes of also.
+// codeName reports whether s can be a name in code: ASCII letters, digits, and the characters in the parameter also.
 func codeName(s, also string) bool { return s != "" && len(s) <= maxCode && hasOnly(s, also) }
 
-// hasOnly reports whether s consists of ASCII letters, digits and the bytes of also.
+// hasOnly reports whether s has only ASCII letters, digits, and the characters in the parameter also.
 func hasOnly(s, also string) bool {
 	for i := range len(s) {
 		if !letter(s[i]) && !digit(s[i]) && strings.IndexByte(also, s[i]) < 0 {
@@ -165,9 +165,9 @@ func Pattern(path string) string {
 // onTheWay reports whether a part is digits and dots, so a secret may follow: "/invitations/42/banana", "/reset/../x".
 func onTheWay(part string) bool { return strings.Trim(part, ".0123456789") == "" }
 
-// word reports whether a part of a path looks like a part of a route. It must consist of at most words lower-case
-// words, and may end in a file extension or a digit. Numbers, UUIDs, tokens, addresses, titles and names with capitals
-// are no words.
+// word reports whether a part of a path looks like a part of a route. It must consist of lower-case words, at most as
+// many as words says, and may end in a file extension or a digit. Numbers, UUIDs, tokens, addresses, titles and names
+// with capitals are no words.
 func word(s string, words int) bool {
 	if len(s) > maxWord {
 		return false
@@ -222,13 +222,13 @@ func plainWord(s string) bool {
 // endings are the file extensions that a path may have. Read-only.
 var endings = wordSet(`html htm json xml js mjs css txt csv pdf png jpg jpeg gif svg ico webp rss atom ics zip gz map woff ttf php rb yml`)
 
-// tokenVerbs are words that are shown even after a word that a name or a secret can follow. Read-only.
+// tokenVerbs are shown even where a name or a secret can stand: "/reset/new", not "/reset/:id". Read-only.
 var tokenVerbs = wordSet(`new edit create update delete destroy show index me self current all list search count export import bulk login
 logout signin signup callback callbacks refresh revoke reset forgot confirm verify resend success failure done complete check status start token
 request password settings accept decline reject approve redeem claim activate unlock view complete authorize latest applications sign_in
 sign_out sign_up sign-in sign-out sign-up invitation confirmation session registration redirect proxy members well-known introspect userinfo`)
 
-// tokenKinds are words that are shown after a word that a secret can follow. They name its kind. Read-only.
+// tokenKinds are shown where a secret can stand, because they only name its kind: "/verify/email/:id". Read-only.
 var tokenKinds = wordSet(`email emails phone sms mobile device account user team api oauth google github gitlab bitbucket facebook
 apple microsoft okta slack stripe paypal twilio shopify sendgrid mailgun`)
 

@@ -2,8 +2,8 @@ package work
 
 import "strings"
 
-// patternOf returns a request's Work.Path. guess is its method and the pattern of its path. If the pattern has a
-// ":id", and either has no words or no route matched, it can stand for several routes. Then patternOf returns "".
+// patternOf returns a request's Work.Path: guess, its method and the pattern of its path. It returns "" if the pattern
+// can stand for several routes: it has an ":id", and either no words, or no route matched.
 func patternOf(guess, endpoint string) string {
 	_, path, ok := strings.Cut(guess, "/")
 	if !ok { // the path is not known yet
@@ -38,7 +38,7 @@ func (f *Finder) notFound(s *State, nowNS int64) {
 	f.rename(t, "404 "+t.guess, nowNS)
 }
 
-// rename gives a task a name that was found outside its environment.
+// rename gives a task a route that was not found in its environment, but in a copy or from an exception.
 func (f *Finder) rename(t *task, endpoint string, nowNS int64) {
 	t.copied, t.work.Endpoint, t.work.Path, t.generation = endpoint, endpoint, patternOf(t.guess, endpoint), 0
 	f.seen(t, nowNS)

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// following is the kind of part that can follow a part of a path although it looks like a word.
+// following is the kind of private text that can follow a part of a URL's path, even if the text looks like a word.
 type following uint8
 
 const (
@@ -47,7 +47,7 @@ click clicks contract contracts agreement agreements survey surveys ballot vote 
 // secretPathBegins are words after which a secret follows if they begin a part: "join-team". Read-only.
 var secretPathBegins = wordSet(`join accept claim approve pair cancel`)
 
-// secretPathJoins announce a secret if a word ends with them. The longer ones also do so if it begins with them:
+// secretPathJoins announce a secret if a word ends with one of them, or begins with one of more than six letters:
 // "resetpassword", "authtoken", "magiclink". Read-only.
 var secretPathJoins = []string{"password", "passwords", "passwd", "passphrase", "passcode", "token", "tokens", "secret", "secrets", "apikey",
 	"apikeys", "accesskey", "accesskeys", "magiclink", "magiclinks", "invitation", "invitations", "credentials", "unsubscribe"}
@@ -57,7 +57,7 @@ var secretPathTwo = wordSet(`signin signup signout onetime optout optin sharelin
 acceptinvite userinvite emailconfirm emailverify emailpreferences emailsettings emailchange changeemail twofactor twostep doubleoptin
 managesubscription deleteaccount directupload`)
 
-// secretPathVerbs announce a secret if an object is joined to them: "verifyemail", "inviteuser". Read-only.
+// secretPathVerbs announce a secret if a word begins with one, then an object: "verifyemail", "inviteuser". Read-only.
 var secretPathVerbs = []string{"verify", "confirm", "invite", "activate", "unlock"}
 
 // minObject is the least length of an object after such a verb, in bytes. "confirmed" and "activates" have no object.

@@ -253,7 +253,7 @@ func (n *normalizer) emit(token string) {
 	n.bytes += len(token) + 1
 }
 
-// inList reports whether tokens end with an opening parenthesis. Only behind one, literals are merged to one.
+// inList reports whether the last token is "(". Only then the literals after it are merged: (1, 2) to (?).
 func inList(out []string) bool { return len(out) > 0 && out[len(out)-1] == "(" }
 
 func (n *normalizer) text() string {

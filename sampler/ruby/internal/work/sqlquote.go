@@ -2,17 +2,17 @@ package work
 
 import "strings"
 
-// openers begin tokens that can continue in the next line.
+// openers are characters that begin a token, such as a string, that can continue in the next line.
 const openers = "'\"`$[\\"
 
-// opens reports whether text, read as code, may begin a token that ends after the text.
+// opens reports whether a database that reads text as code may find a token in it that ends behind the text.
 func opens(text string) bool {
 	return strings.ContainsAny(text, openers+"#") || strings.Contains(text, "--") || strings.Contains(text+"*", "/*")
 }
 
-// lineComment skips a comment up to the end of its line. In some databases the text is no comment, or the comment ends
-// at a carriage return (PostgreSQL). If a token may begin in the line and continue after it, the remaining statement
-// is hidden.
+// lineComment skips a comment up to the end of its line. Some databases do not take this text for a comment, and
+// others end it at a carriage return (PostgreSQL). So if a token may begin in the line and continue after it, the rest
+// of the statement is hidden.
 func (n *normalizer) lineComment(size int, sure bool) {
 	line, _, more := strings.Cut(n.in[n.at+size:], "\n")
 	code := strings.TrimSuffix(line, "\r")
@@ -42,8 +42,8 @@ func (n *normalizer) comment() {
 	n.at += len("/*") + len(text) + len("*/")
 }
 
-// brackets reads a name in SQLite's and T-SQL's way, or the elements of a PostgreSQL array. Quotations in the
-// brackets must end in them.
+// brackets reads a name in square brackets (SQLite, T-SQL), or the elements of a PostgreSQL array. If a quotation in
+// the brackets may not end in them, the rest is hidden.
 func (n *normalizer) brackets() {
 	text, _, ended := strings.Cut(n.in[n.at+1:], "]")
 	if !ended || strings.Count(text, "'")%2 != 0 || opens(strings.ReplaceAll(text, "'", "")) {
@@ -63,7 +63,7 @@ func (n *normalizer) quotation(skip int) {
 	n.through('\'')
 }
 
-// through moves past the end of a quotation. A backslash before a quote makes the end unknown.
+// through moves past the end of a quotation. If a backslash makes the end unclear, it hides the rest of the statement.
 func (n *normalizer) through(quote byte) {
 	for n.at < len(n.in) {
 		switch {
@@ -131,8 +131,8 @@ func (n *normalizer) last(i int) string {
 	return strings.ToUpper(n.out[len(n.out)-i])
 }
 
-// listEnds reports whether an expression of ORDER BY or GROUP BY ends before rest. If it does not end, it may be
-// compared with a string.
+// listEnds reports whether an expression of ORDER BY or GROUP BY ends before rest. If it continues, it may be a
+// comparison with a string.
 func listEnds(rest string) bool {
 	rest = strings.TrimLeft(rest, " \t\r\n")
 	if rest == "" || strings.IndexByte(",);", rest[0]) >= 0 {
@@ -148,7 +148,7 @@ func listEnds(rest string) bool {
 // listWords may follow a list of columns to sort or group by. Read-only.
 var listWords = wordSet("ASC DESC LIMIT OFFSET FETCH FOR HAVING ORDER UNION NULLS")
 
-// inCall reports whether the current token is in parentheses that do not begin with SELECT.
+// inCall reports whether the current token is in parentheses, such as a call's, that do not begin with SELECT.
 func (n *normalizer) inCall() bool {
 	depth := 0
 	for i := len(n.out) - 1; i >= 0; i-- {

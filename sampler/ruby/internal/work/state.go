@@ -18,7 +18,7 @@ type Frames struct {
 	// Leads are the words that prove that the stack is the thread's: the thread runs the stack's fiber, or runs a
 	// fiber that this fiber has resumed.
 	Leads []Lead
-	// Raw are the frames, innermost first, with the dummy at the bottom. Size is the size of one frame, in bytes.
+	// Raw are the frames, innermost first. The last one is Ruby's dummy frame. Size is one frame's size in bytes.
 	Raw  []byte
 	Size int
 	// Stack is the decoded stack. Thread is the thread that has it, or zero for a suspended fiber.
@@ -27,16 +27,16 @@ type Frames struct {
 	// Partial is true if inner frames were left out, so that the first frame in Raw is not the innermost. Truncated is
 	// true if frames in the middle were left out.
 	Partial, Truncated bool
-	// Handlers is the number of frames of a rescue or an ensure. Version changes with the thread's stack. It is above
-	// 0.
+	// Handlers is the number of frames of a rescue or an ensure. Version is above 0, and changes when the thread's
+	// stack changes.
 	Handlers int
 	Version  uint64
 	// NowNS is the time of the sample of these frames. SinceNS is a time before they were read. Both are
 	// CLOCK_MONOTONIC in ns.
 	NowNS, SinceNS int64
-	// BornNS is a time before the State's new work began. At this time the execution context was read, or did not
-	// exist yet. It is zero if not known. ByNS is a time at which the new work had begun. If ByNS is zero, NowNS
-	// counts instead. Both are CLOCK_MONOTONIC in ns.
+	// BornNS and ByNS are times before and after the begin of new work that a search finds, CLOCK_MONOTONIC in ns. At
+	// BornNS the execution context was read or did not exist yet. It is zero if not known. If ByNS is zero, NowNS
+	// counts instead.
 	BornNS, ByNS int64
 }
 
@@ -44,7 +44,7 @@ type Frames struct {
 // the word leads elsewhere: the memory of a fiber that has ended is reused, also by fibers of other threads.
 type Lead struct{ At, Says attach.Address }
 
-// outer returns the j-th frame from the outside, and its address. The frame with j = 0 is the dummy.
+// outer returns the j-th frame from the outside, and its address. The frame 0 is the dummy frame.
 func (f *Frames) outer(j int) (frame []byte, at attach.Address) {
 	i := len(f.Raw) - (j+1)*f.Size
 	return f.Raw[i : i+f.Size], f.End - attach.Address((j+1)*f.Size)
@@ -57,7 +57,7 @@ func selfOf(frame []byte) uint64 { return view.U64(frame[code.FrameSelf:]) }
 
 func (f *Frames) count() int { return len(f.Raw) / f.Size }
 
-// State keeps the results of searches for a thread from tick to tick. The zero value has none.
+// State keeps the results of searches for a thread's work from tick to tick. The zero value has none.
 type State struct {
 	// ec is the execution context of the last search, which was not before lookedNS. It is zero if there was none.
 	ec       attach.Address
@@ -74,7 +74,7 @@ type State struct {
 	anew bool
 	// from is the memory that task was read from.
 	from heap.Watch
-	// bare are outer frames, of the context bareEC, that have no variable of interest.
+	// bare are the outermost frames of the context bareEC if none of their variables can name work.
 	bare   []byte
 	bareEC attach.Address
 
@@ -103,7 +103,7 @@ func (s *State) Of(ec attach.Address) bool { return s.ec == ec }
 // Serving is the result of the last search.
 func (s *State) Serving() sampler.Serving { return s.serving }
 
-// Plan adds the memory that the last result was read from to the ranges of a call.
+// Plan adds to ranges the memory from which the last result was read. The caller then reads it again.
 func (s *State) Plan(ranges []attach.Range) []attach.Range {
 	return s.handled.from.Plan(s.askedFrom.Plan(s.from.Plan(ranges)))
 }

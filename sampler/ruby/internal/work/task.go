@@ -44,8 +44,8 @@ type task struct {
 	identity [identityWords]uint64
 	least    leastIdentity
 	work     sampler.Work
-	// proof is what the task's environment shares with its copies. guessed is true if its route is only the pattern of
-	// its path. copied is the route found in a copy. looks counts the searches for a copy.
+	// proof identifies copies of the task's environment (lookForCopy). copied is the route that a copy had, looks the
+	// number of searches. guessed is true if the task's route is only the pattern of its path.
 	proof   requestProof
 	guessed bool
 	copied  string
@@ -63,9 +63,9 @@ type task struct {
 
 // reading is the result of reading a task's Hash.
 type reading struct {
-	// slot is the address of the variable that holds the Hash. seen is nil, or memory that was just read. If it
-	// contains the variable, the variable is not read again, and only confirmed with the rest. copied is the address
-	// of the Hash if it is known without a variable, else 0.
+	// slot is the address of the variable that holds the Hash. seen is nil, or memory that was just read. If the
+	// variable is in seen, it is not read again, only confirmed later with the rest. copied is the address of the Hash
+	// if it is known without a variable, else 0.
 	slot     attach.Address
 	seen     *heap.Watch
 	copied   uint64
