@@ -12,7 +12,7 @@ const (
 	// findings, are ignored.
 	EveryNS  = 100e6
 	windowNS = 10e9
-	// MinCounts is the least number of looks with a waiting thread that a finding about a lock needs.
+	// MinCounts is the least number of counts with a waiting thread that a finding about a lock needs.
 	MinCounts = 20
 )
 
@@ -136,9 +136,9 @@ func (c *Contests) Starved(x *Contest, ts *gvl.ThreadState) bool {
 // lock. If the thread had the lock for 1 % of the time, 300 samples would all miss this in one of 20 cases.
 const starvedSamples = 300
 
-// Winner returns the thread that had the lock in the most looks of the window, and its share of the looks with a
-// holder. vain is a lower bound of how often threads were woken without getting the lock. looks is the number of looks
-// with a waiting thread.
+// Winner returns the thread that had the lock in most intervals of the window, and its share of the intervals with a
+// holder. vain is a lower bound of how often threads were woken without getting the lock. The result looks is the number
+// of intervals with a waiting thread.
 func (x *Contest) Winner(now int64) (id sampler.ThreadID, share float64, vain int64, looks int) {
 	times := make(map[sampler.ThreadID]int64)
 	held := int64(0)

@@ -90,7 +90,7 @@ type Decoder struct {
 
 // loader reads iseqs and methods, and caches them.
 type loader struct {
-	// Objects reads Ruby objects from the target, for this package and for its callers.
+	// Objects reads Ruby objects from the target. Callers of this package use it, too.
 	Objects *heap.Objects
 	view    *view.View // the memory that Objects reads
 	target  Target
