@@ -19,8 +19,8 @@ const maxRangesPerCall = 1024
 
 // liveMemory reads a process's memory with process_vm_readv(2). This call can be missing or filtered (ENOSYS, or EPERM
 // from a seccomp filter while /proc/PID/mem works). Then liveMemory reads /proc/PID/mem, with one call for each range.
-// It also reads this file once the first thread has ended. For process_vm_readv it would have to name another thread,
-// whose number can be reused by another process.
+// It also reads this file after the process's first thread has ended, because an open file stays with its process.
+// process_vm_readv needs a thread's number, and another process can get the number of an ended thread.
 type liveMemory struct {
 	pid int
 
@@ -28,7 +28,7 @@ type liveMemory struct {
 	// local and remote are the ranges of a call. They are reused by the next call, to save allocations.
 	local  []unix.Iovec
 	remote []unix.RemoteIovec
-	// index[i] is the index in the caller's slice of the range that is the i-th of the call.
+	// A call skips empty ranges of the caller. index[i] is the index in the caller's slice of the call's i-th range.
 	index []int
 	mem   *os.File
 	// another is a function that opens /proc/TID/mem of a thread that still lives. It returns an error if there is
@@ -37,8 +37,8 @@ type liveMemory struct {
 	triedAt time.Time
 }
 
-// reopenRest is the least time between two calls of the function in liveMemory.another. While a process ends, all its
-// calls fail.
+// reopenRest is the least time between two calls of the function in liveMemory.another. It saves CPU while a process
+// ends, because then every read fails, and no other thread is found.
 const reopenRest = 20 * time.Millisecond
 
 // reopen switches to the memory of a task that lives. The caller holds mu.
@@ -220,7 +220,8 @@ func (m *liveMemory) readFile(addr Address, buf []byte) error {
 	}
 	n, err := m.mem.ReadAt(buf, int64(addr))
 	if n == 0 && errors.Is(err, io.EOF) && m.reopen() {
-		// The program has called exec since, or the task has ended.
+		// The open file shows no memory after its program has called exec or its task has ended. reopen has opened
+		// the file of a task that lives.
 		n, err = m.mem.ReadAt(buf, int64(addr))
 	}
 	var errno syscall.Errno
@@ -228,7 +229,7 @@ func (m *liveMemory) readFile(addr Address, buf []byte) error {
 	case n == len(buf):
 		return nil
 	case errors.Is(err, io.EOF) && n == 0:
-		// A process that has given up its memory reads as empty.
+		// After a process has given up its memory, reading the file returns no bytes.
 		return fail(ErrGone)
 	case errors.As(err, &errno):
 		return fail(meaning(errno))

@@ -6,7 +6,8 @@ import "errors"
 // target, but not stop it.
 var ErrTraced = errors.New("another process traces it")
 
-// ErrStillGrown means that the memory does not fit into the room that was reserved for its copy (Still.Reserve).
+// ErrStillGrown means that a Still cannot copy the target's memory, because it is larger than the reserved room
+// (Still.Reserve).
 var ErrStillGrown = errors.New("its memory has grown since it was measured")
 
 // Pause says how a pause went.

@@ -41,9 +41,9 @@ func (p *procFolder) Check() error {
 }
 
 // Alive reports, with one short system call, whether the process has not ended. A true result is certain: the PID has
-// not been reused since the process was opened. So what was read by this PID came from this process, if perhaps from
-// another program after an exec. A false result means that the process has ended, or that the kernel has no pidfd.
-// Check shows which.
+// not been reused since the process was opened. So everything that was read by this PID came from this process,
+// although the process may run another program after an exec. A false result means that the process has ended, or
+// that the kernel has no pidfd. Check shows which.
 func (p *procFolder) Alive() bool {
 	if p.pidfd == nil {
 		return false
@@ -65,9 +65,9 @@ func (p *procFolder) Alive() bool {
 }
 
 // stillThere returns ErrGone if all threads of the process have ended. It returns nil if a thread lives, even after an
-// exec. It also returns nil if it cannot find out. Only the pidfd, ESRCH and ENOENT prove that a process has ended. If
-// a read of /proc fails for another reason, ddtop may have no descriptors left, or the machine no memory. kill(2)
-// needs neither.
+// exec. It also returns nil if it cannot find out. Only the pidfd, ESRCH and ENOENT prove that a process has ended. A
+// read of /proc can also fail because ddtop has no descriptors left, or the machine has no memory. kill(2) needs
+// neither, so stillThere also asks kill(2).
 func (p *procFolder) stillThere() error {
 	if p.Alive() {
 		return nil
@@ -80,8 +80,8 @@ func (p *procFolder) stillThere() error {
 	case err == nil && !first.ended():
 		return nil
 	}
-	// If a thread other than the first calls exec, the first is a zombie until the caller takes its place. Two reads
-	// of /proc may be before and after this moment. A pidfd shows the truth at once.
+	// If a thread other than the first calls exec, the first is a zombie until the caller takes its place. This can
+	// happen between two reads of /proc, which then seem to show that all threads have ended. A pidfd is not misled.
 	if fd := p.exitFD(); fd >= 0 && readable(fd) || errors.Is(unix.Kill(p.pid, 0), unix.ESRCH) {
 		return gone
 	} else if fd >= 0 {
@@ -116,8 +116,8 @@ func (p *procFolder) Exited() <-chan struct{} {
 func (p *procFolder) waitForExit() {
 	if p.pidfd != nil {
 		if raw, err := p.pidfd.SyscallConn(); err == nil {
-			// Read parks the goroutine in the runtime's poller until the function returns true: at the start, and
-			// each time the pidfd becomes readable, which is when the process ends. Close makes it return.
+			// Read calls the function at once, and again when the pidfd becomes readable, which is when the process
+			// ends. Until the function returns true, Read parks the goroutine. Close also makes Read return.
 			err = raw.Read(func(fd uintptr) bool { return readable(int(fd)) })
 			if err == nil {
 				close(p.exited)

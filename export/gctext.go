@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxGCPlaces limits how many places the text of `ddtop stat` names for collections. The JSON has more.
+// maxGCPlaces limits how many places in the code the text of `ddtop stat` names for collections. The JSON has more.
 const maxGCPlaces = 3
 
 func dumpGC(s *sampler.Sample) report.DumpGC {
@@ -153,7 +153,7 @@ func statGC(b *strings.Builder, s report.Stat) {
 	}
 }
 
-// GCPlaceText names a place that starts collections or pays for them.
+// GCPlaceText names a place in the code at which collections began, or whose threads did the collector's work.
 func GCPlaceText(p *report.StatCode) string {
 	text := p.Text()
 	if p.Caller != "" {

@@ -34,8 +34,8 @@ func (h *Heap) Asks(dict *sampler.Dictionary, a *sampler.MemoryAsks, missing str
 	h.askRows, h.asked = code.Asks(dict, a), AskedText(dict, a, "")
 }
 
-// askedPart is the least share of the memory that is still mapped for which AskedText names the code that asked for
-// it.
+// askedPart is the share of the memory that is still mapped. AskedText names the code that asked for the most of it
+// only if this code asked for at least this share.
 const askedPart = 0.5
 
 // AskedText returns a sentence about the code that asked the kernel for most of the memory that is still mapped. It is

@@ -23,8 +23,8 @@ const (
 // SmallShare is the least share of the whole that a part must have to be named.
 const SmallShare = .01
 
-// waitingText writes what the waiting for the GVL consists of. It writes the parts that were not spent in the queue,
-// and what the threads did before they waited.
+// waitingText writes a line about the time in which threads waited for the GVL. It has the shares that were not spent
+// in the queue, and what the threads did before they waited.
 func waitingText(b *strings.Builder, w *report.StatWaits) {
 	total := w.QueueNS + w.HandoverNS + w.YieldNS + w.CPUSlotNS
 	if total == 0 {
@@ -54,7 +54,7 @@ type timePart struct {
 	ns   int64
 }
 
-// byTime returns the parts of time by state, except the unknown time, and the parts in more. The longest part comes
+// byTime returns a timePart for each state except Unknown, and the timeParts of the parameter more. The longest comes
 // first.
 func byTime(n *report.StatStates, more ...timePart) (list []timePart) {
 	for state, ns := range n.Array() {
@@ -226,7 +226,8 @@ func statLongest(b *strings.Builder, s report.Stat) {
 	fmt.Fprintln(b)
 }
 
-// beforeText returns the state before a wait without its length, which the caller writes itself.
+// beforeText returns the name of the state before a wait. It cuts off the time spent in this state, because the caller
+// writes this time itself.
 func beforeText(w *report.StatBefore) string {
 	return strings.TrimSuffix(w.Words, " "+units.ProseDuration(w.NS))
 }

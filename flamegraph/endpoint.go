@@ -7,15 +7,14 @@ import (
 )
 
 const (
-	// maxEndpoints limits the routes and classes of jobs by which weights are separated. All others share the
+	// maxEndpoints limits the routes and classes of jobs with an EndpointID of their own. All others share the
 	// EndpointID 0.
 	maxEndpoints = 1024
-	// maxSpans limits the pairs of an endpoint and a span by which weights are separated. Beyond it, weights are
-	// separated only by endpoint. The same applies when half of the keys of a Rolling are used (Rolling.Crowded).
-	// Otherwise the stacks of later spans would be dropped in favour of earlier spans.
+	// maxSpans limits the pairs of an endpoint and a span with an EndpointID of their own. Later spans get the
+	// EndpointID of their endpoint. The same applies when half of the keys of a Rolling are used (Rolling.Crowded), so
+	// that keys remain for the stacks of later spans.
 	maxSpans = 1 << 16
-	// worksRemembered is how many of the last requests and jobs are remembered with their endpoints. It is a power of
-	// two.
+	// worksRemembered is the number of recent requests and jobs in the cache endpoints.recent. It is a power of two.
 	worksRemembered = 256
 )
 
@@ -23,7 +22,7 @@ const (
 // It is zero if the thread works for no request or job, or if there are too many routes to separate.
 type EndpointID uint32
 
-// NoEndpoint is an EndpointID that no weight has.
+// NoEndpoint is an EndpointID that no weight has. A filter with it shows nothing.
 const NoEndpoint EndpointID = 1<<32 - 1
 
 // Endpoint is a route or a class of jobs, with Kind and Name of sampler.Work. Name is "" while it is not known.
@@ -40,7 +39,7 @@ type Served struct {
 	Trace          [16]byte
 }
 
-// endpoints numbers endpoints.
+// endpoints gives each endpoint an EndpointID.
 type endpoints struct {
 	dict  *sampler.Dictionary // nil if all IDs are 0
 	spans bool
@@ -50,9 +49,9 @@ type endpoints struct {
 	// list has the meaning of each ID. named is the number of IDs without a span.
 	list  []Served
 	named int
-	// The table as is indexed by EndpointID and has the ID that represents it, because names of requests become known
-	// late. IDs beyond its end represent themselves. renames is the Dictionary's number of renames when the table was
-	// made.
+	// The field named as is a table indexed by EndpointID. If the route of a request becomes known late, its entry is
+	// the EndpointID of this route, which then represents it. IDs beyond the table's end represent themselves. renames
+	// is the Dictionary's number of renames when the table was made.
 	as      []EndpointID
 	renames uint64
 	// recent caches the last EndpointIDs. The index is the WorkID modulo the length.
@@ -86,7 +85,8 @@ func (e *endpoints) of(s *sampler.Serving) EndpointID {
 	return e.anew(s)
 }
 
-// anew returns the same as endpoints.of, but looks up the name of the work again.
+// anew does what endpoints.of does, but without the cache. So it also finds a name that became known after the last
+// call.
 func (e *endpoints) anew(s *sampler.Serving) EndpointID {
 	span, root, trace := s.Span, s.RootSpan, s.Trace
 	if !e.spans || span|root == 0 {
@@ -102,8 +102,9 @@ func (e *endpoints) anew(s *sampler.Serving) EndpointID {
 	return id
 }
 
-// number returns the ID for a meaning, and makes one if needed. If there is no room for a further span, it returns the
-// ID without a span. It returns zero if there is no room for a further endpoint.
+// number returns the EndpointID for an endpoint with its span, and makes one if needed. If there is no room for a
+// further span, it returns the endpoint's ID without a span. It returns zero if there is no room for a further
+// endpoint.
 func (e *endpoints) number(k Served) EndpointID {
 	id, ok := e.ids[k]
 	if !ok && k.Span|k.RootSpan != 0 && (len(e.list)-e.named > maxSpans || e.crowded != nil && e.crowded()) {
@@ -144,7 +145,7 @@ func (e *endpoints) rename() bool {
 	return true
 }
 
-// standing returns the ID that represents id.
+// standing returns the ID that represents id. The parameter as is the table endpoints.as.
 func standing(as []EndpointID, id EndpointID) EndpointID {
 	if int(id) < len(as) {
 		return as[id]

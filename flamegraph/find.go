@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// Path is the path from the root's child down to a node. A zoom keeps it, because nodes do not survive a rebuild.
+// Path is the path from the root's child down to a node. The screen keeps its zoom and selection as a Path, because
+// each new picture has new nodes.
 type Path []FuncKey
 
 // PathOf returns a node's path. It is empty for the root.

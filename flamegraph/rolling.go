@@ -16,8 +16,8 @@ const (
 	// MaxKeys limits the distinct keys of a Rolling. Beyond it, weights of new keys are added to the same thread and
 	// state with the empty stack, and Snapshot.Overflow counts them. Sums remain correct, but detail is lost.
 	MaxKeys = 1 << 19
-	// maxStackless bounds the additional keys of threads without a stack, because a program may create threads without
-	// end. Beyond it their weights go to the thread ID 0, which no thread has.
+	// maxStackless bounds the keys with an empty stack that are made beyond MaxKeys. A program that keeps creating
+	// threads needs more and more of them. Weights beyond this bound go to the thread ID 0, which no thread has.
 	maxStackless = 1 << 16
 	// MaxHistoryBytes limits the memory of a Rolling's slots. Beyond it, the oldest slots are dropped before the
 	// window ends. Snapshot.FromNS is the beginning of the time that is complete.
@@ -97,8 +97,8 @@ func NewRolling(windowNS, slotNS int64) (*Rolling, error) {
 	return r, nil
 }
 
-// DivideBy makes Snapshots divide the time of running threads among the C functions in which they ran. dict names the
-// stacks.
+// DivideBy makes Snapshots divide the time of running threads among the C functions in which they ran. dict is the
+// Dictionary of the keys' stacks.
 func (r *Rolling) DivideBy(dict *sampler.Dictionary) { r.stacks = &ranStacks{dict: dict} }
 
 // rename gives the weights of each EndpointID to the ID that represents it.
@@ -108,7 +108,8 @@ func (r *Rolling) rename(as []EndpointID) {
 	r.mu.Unlock()
 }
 
-// key returns the key of an entry by the names that are known now. The caller holds mu.
+// key returns the key of an entry, with the EndpointID that now represents the entry's one (endpoints.as). The caller
+// holds mu.
 func (r *Rolling) key(e *entry) Key { return e.key.as(standing(r.as, e.key.Endpoint)) }
 
 // Add adds weights at a time in CLOCK_MONOTONIC ns, which is not negative. A time newer than all earlier ones moves
@@ -271,7 +272,8 @@ type Snapshot struct {
 	// Overflow counts additions whose stack was dropped at MaxKeys, Dropped the weights that came too late.
 	Overflow uint64
 	Dropped  Weights
-	// Ran is what has divided Entries among C functions. It is nil if no stacks of running threads were taken.
+	// Ran has the C functions among which the time of running threads in Entries was divided. It is nil if no C stacks
+	// of running threads were taken.
 	Ran *Ran
 
 	merge []int32 // scratch of SnapshotRange: 1 + index in Entries, by index in Rolling.entries

@@ -19,8 +19,8 @@ const (
 type FuncKey struct {
 	// Label is the frame's qualified label, or the text of a root or cut node.
 	Label string
-	// File is the absolute path, or the path if there is none. It is empty for C functions, because their path is
-	// their caller's.
+	// File is the absolute path of the file, or Ruby's own path if the absolute one is not known. It is empty for C
+	// functions, because Ruby gives them the path of their caller.
 	File string
 	// Line is the executed line when merging by line, else the first line of the method. It is zero for C functions.
 	Line int32
@@ -55,7 +55,7 @@ type Node struct {
 	// Name is the base label of Frame. Path is its file as Ruby names it, and ExecLine its executed line.
 	Name, Path string
 	ExecLine   int32
-	// severalLines is true if frames with different executed lines are merged.
+	// severalLines is true if the node's merged frames have different executed lines.
 	severalLines bool
 	C            bool
 	// Own is true if it is the program's own code. Otherwise Library names its library (sampler.Frame.Library).
@@ -130,7 +130,7 @@ type Options struct {
 	MaxDepth, MaxNodes int
 }
 
-// wants reports whether a key passes all filters, except the filters for stacks.
+// wants reports whether a key passes the filters by state, thread and endpoint. It ignores Keep, which filters stacks.
 func (o *Options) wants(k *Key) bool {
 	return (o.States == 0 || o.States.Has(k.State)) && (o.Threads == nil || o.Threads[k.Thread]) && (o.Endpoint == 0 || o.Endpoint == k.Endpoint)
 }
@@ -142,7 +142,7 @@ type Tree struct {
 	Options Options
 	// FromNS and ToNS are the time covered, CLOCK_MONOTONIC in ns.
 	FromNS, ToNS int64
-	// Nodes is the number of nodes with the root. MaxDepth is the largest Node.Depth.
+	// Nodes is the number of nodes, including the root. MaxDepth is the largest Node.Depth.
 	Nodes, MaxDepth int
 	// Samples is the number of samples with stacks that the tree includes, after the filters.
 	Samples int64

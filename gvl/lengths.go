@@ -88,7 +88,8 @@ func BoundedOf(leastNS, mostNS int64, open bool) Bounded {
 type Lengths struct {
 	// least counts each wait by its lower bound, most by its upper bound, and likely by the estimate between samples.
 	least, likely, most Histogram
-	// sure counts each wait by the length that is known to be a single wait (Wait.SureNS), for alarms.
+	// sure counts each wait by its proven length, which certainly is not the sum of several waits (Wait.SureNS).
+	// Alarms use it.
 	sure Histogram
 	// open is the number of waits that can become longer.
 	open int64
@@ -165,7 +166,8 @@ func (l *Lengths) Told(shares ...float64) []Bounded {
 		open := l.open > 0 && (most-least <= most/PlainParts || q*float64(l.most.n) > float64(l.most.n-l.open))
 		f := BoundedOf(least, most, open)
 		if n := len(out); n > 0 && f.NS < out[n-1].NS {
-			// A lower bound below the previous result says less than the upper bound does.
+			// Results must ascend, so a lower bound below the previous result is replaced. After an upper bound, the
+			// own upper bound says more than it does.
 			if before := out[n-1]; before.Bound == AtMost {
 				f = Bounded{max(l.most.Quantile(q), before.NS), AtMost}
 			} else {

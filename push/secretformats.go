@@ -7,8 +7,8 @@ import (
 
 type format struct {
 	service string
-	// The field like is a regular expression that matches a secret at the beginning of a word. What follows in the
-	// value does not matter.
+	// The field like is a regular expression that matches the beginning of a secret. What follows in the value does
+	// not matter.
 	like string
 }
 
@@ -176,7 +176,8 @@ var others = []format{
 	{"a hash of a password", `\$(?:2[abxy]|[156y]|apr1|argon2(?:id|i|d)|scrypt|pbkdf2(?:-\w+)?)\$`},
 }
 
-// beginnings has the compiled formats, and anywhere the compiled others.
+// The variables beginnings and anywhere are the compiled expressions of formats and of others. An expression in
+// beginnings matches only at the beginning of a text.
 var beginnings, anywhere = compiled(formats, "^(?:", ")"), compiled(others, "", "")
 
 func compiled(list []format, before, after string) []*regexp.Regexp {

@@ -4,7 +4,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// reads writes or reads the counters that differ from their prediction: a mask, and the differences to the prediction.
+// The method reads writes or reads sampler.Reads. It predicts all counters. The recording has a mask of the counters
+// that differ from their prediction, and these differences.
 func (w *wire) reads(next *sampler.Reads, flags uint64) {
 	before := w.sample.Reads.Calls
 	r := w.predictReads(w.sample.Depth)
@@ -65,8 +66,9 @@ func (w *wire) gc(p, g *sampler.GC) {
 	w.notePair(pair)
 }
 
-// gcDetail writes or reads what has changed. First comes a mask for the values that are not figures, and these values.
-// Then comes the mask of the figures, and their differences. This is repeated for each heap.
+// gcDetail writes or reads what has changed since the last sample. First comes a mask of the changed parts: the flags,
+// the reason for the next major collection, and the heaps. Then come the changed flags and reason. Then come a mask of
+// the changed figures, and their differences. If the heaps have changed, each heap's figures follow in the same form.
 func (w *wire) gcDetail(p, d *sampler.GCDetail) {
 	var flags uint64
 	a, b := p.Flags(), d.Flags()

@@ -56,9 +56,9 @@ func (c *cursor) uint32() uint32 {
 	return uint32(v)
 }
 
-// count reads the length of a list. It refuses more than limit elements. It also refuses a length for which too few
-// bytes remain, as each element takes at least least bytes. So a list takes at most a few times the memory of the
-// bytes that it is read from.
+// count reads the length of a list. It refuses more than limit elements. The parameter least is the least size of an
+// element in bytes. count also refuses a length for which too few bytes remain. So a list takes at most a few times
+// the memory of the bytes that it is read from.
 func (c *cursor) count(limit, least int) int {
 	v := c.uint()
 	if v > uint64(limit) || v > uint64((len(c.b)-c.pos)/least) {

@@ -22,7 +22,7 @@ type HeapGraph struct {
 	Objects    uint64 `json:"objects"`
 	References uint64 `json:"references"`
 	// PagesSkipped counts pages that changed while they were read. Unread counts pieces of other memory that could not
-	// be read. Cut means that the heap has more pages.
+	// be read. Cut means that the heap has more pages than ddtop reads.
 	PagesSkipped int  `json:"pages_skipped"`
 	Unread       int  `json:"unread"`
 	Cut          bool `json:"cut"`
@@ -102,8 +102,8 @@ type HeapBig struct {
 
 // HeapCopies counts the Strings that have the same bytes as another String.
 type HeapCopies struct {
-	// Compared is the number of Strings that were compared. They have bytes of their own, at most 4 KiB each.
-	// Different is how many different contents they have.
+	// Compared is the number of Strings that were compared: those that have at most 4 KiB and do not share these bytes
+	// with another String. Different is how many different contents they have.
 	Compared    int       `json:"compared"`
 	Different   int       `json:"different"`
 	WastedBytes uint64    `json:"wasted_bytes"`

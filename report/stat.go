@@ -118,7 +118,8 @@ type StatRates struct {
 	Lock  StatRate `json:"lock"`
 }
 
-// StatRate is a requested and an achieved rate, in Hz. All samples count for the lock rate.
+// StatRate is a requested and an achieved rate, in Hz. Every sample reads the locks, so all samples count for the lock
+// rate.
 type StatRate struct {
 	Asked    float64 `json:"asked"`
 	Achieved float64 `json:"achieved"`
@@ -221,7 +222,8 @@ type StatWaits struct {
 	AtMost       bool       `json:"at_most"`
 	InProgress   int64      `json:"in_progress"`
 	Bounds       StatBounds `json:"bounds"`
-	// The waiting time by kind. These four sum to the waiting time.
+	// These four fields divide the waiting time by kind (gvl.WaitKind), and sum to it. The kinds are: in the queue,
+	// chosen but not yet awake, about to queue, and without a native thread or at a GC barrier.
 	QueueNS    int64 `json:"queue_ns"`
 	HandoverNS int64 `json:"handover_ns"`
 	YieldNS    int64 `json:"yield_ns"`

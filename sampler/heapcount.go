@@ -8,8 +8,8 @@ import (
 
 // Bounds of a HeapCount.
 const (
-	// MaxHeapWords limits how many different class pointers a count distinguishes. Each class has a pointer, and so
-	// has each object with a singleton class. Objects with further class pointers count as AllocOthers.
+	// MaxHeapWords limits how many different class pointers a count distinguishes. An object points to its class, or
+	// to its own singleton class if it has one. Objects with further class pointers count as AllocOthers.
 	MaxHeapWords = 1 << 16
 	// MaxHeapClasses limits the classes of a HeapCount. The smallest classes beyond it count as AllocOthers.
 	MaxHeapClasses = 4096

@@ -105,8 +105,8 @@ const (
 	// longestRest. The pause leaves the machine to other work.
 	restAfter   = 20
 	longestRest = 2 * time.Second
-	// idleTick is the time between two ticks while the process is idle, unless the Store wakes the screen (Stir).
-	// Samples that come once a second wake it.
+	// idleTick is the time between two ticks while the process is idle, unless the Store wakes the screen earlier
+	// (Stir). It is a bit more than a second, so that samples that come once a second wake the screen first.
 	idleTick = 1100 * time.Millisecond
 )
 

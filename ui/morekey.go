@@ -10,7 +10,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// moreKey is the key B. For a time, ddtop may take more of a CPU and exact mode may cost more. B also ends this time.
+// moreKey is the key B. It begins a time in which ddtop may take more of a CPU and exact mode may cost more. Pressing
+// B again ends this time.
 type moreKey struct {
 	// until is the end of this time. It is zero if the usual limits apply.
 	until time.Time

@@ -75,8 +75,8 @@ func save(m *Model) tea.Cmd {
 		e := m.Source.End
 		end = &e
 	}
-	// The recording has all samples that have come when the file is written. Right after the start, the history may
-	// have only one sample from before the picture.
+	// The recording also has the samples that come before its file is written. Without them, a snapshot right after
+	// the start could have a recording of only one sample.
 	s.Recording = func(w io.Writer) error {
 		return history.SaveAs(w, process, dict, math.MinInt64, math.MaxInt64, end, notes)
 	}

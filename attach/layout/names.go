@@ -11,7 +11,8 @@ const jmpBufField = "rb_context_struct.jmpbuf"
 // names are all names that tables contain. They cover everything that ddtop reads from any release.
 type names struct {
 	structs, fields, constants map[string]bool
-	// inside has the fields that contain other fields of the tables, by struct and path.
+	// inside has the paths of fields that are structs and contain fields of the tables. For the field "s.a.b" of a
+	// table, it has "s.a" and "s".
 	inside map[string]bool
 }
 

@@ -17,9 +17,9 @@ import (
 	"github.com/ddtop/ddtop/internal/sorting"
 )
 
-// packed holds all tables of the folder tables. It starts with a line of JSON, a list of packedTable. The compressed
-// tables follow. The first table is compressed alone, and is the dictionary for the others, which differ from it only
-// a little. TestPacked makes the file.
+// packed holds all layout tables of the folder attach/layout/tables. Its first line is a list of packedTable in JSON.
+// The compressed tables follow. The first table is compressed alone, and is the dictionary for the others, which
+// differ from it only a little. TestPacked makes the file tables.bin.
 //
 //go:embed tables.bin
 var packed []byte
@@ -28,12 +28,12 @@ var packed []byte
 type packedTable struct {
 	File string `json:"file"`
 	Head head   `json:"head"`
-	// Size is the number of compressed bytes.
+	// Size is the number of compressed bytes. They begin at the index at of packed.
 	Size int `json:"size"`
 	at   int
 }
 
-// readPacked reads the list of tables, once.
+// readPacked reads the list at the start of packed. Only the first call reads it, and later calls return the same.
 var readPacked = sync.OnceValues(func() ([]packedTable, error) {
 	first, _, _ := bytes.Cut(packed, []byte("\n"))
 	var list []packedTable
@@ -210,7 +210,7 @@ type entry struct {
 	snapshot string
 }
 
-// readIndex lists the releases of all tables, once.
+// readIndex lists the releases of all tables. Only the first call makes the list, and later calls return the same.
 var readIndex = sync.OnceValues(func() ([]entry, error) {
 	list, err := readPacked()
 	if err != nil {

@@ -21,15 +21,15 @@ type Mapping struct {
 	// Device is "major:minor" in hexadecimal. Inode is the file's number, or 0 for memory without a file.
 	Device string
 	Inode  uint64
-	// Path is the file's path as seen from the reader's root. It lacks the kernel's " (deleted)", and the kernel's
-	// escapes (\012 for a line feed) are decoded. For memory without a file it is "[heap]" or similar, or "" if
-	// anonymous.
+	// Path is the file's path as seen from ddtop's root directory. It lacks the kernel's " (deleted)", and the
+	// kernel's escapes (\012 for a line feed) are decoded. For memory without a file it is "[heap]" or similar, or ""
+	// if the memory has no name.
 	Path string
 	// Deleted is set if the file has been removed or replaced since it was mapped.
 	Deleted bool
 }
 
-// IsFile reports whether the mapping is one of a file.
+// IsFile reports whether the mapping maps a file.
 func (m Mapping) IsFile() bool { return m.Inode != 0 && strings.HasPrefix(m.Path, "/") }
 
 // ParseMaps parses the text of /proc/PID/maps (proc_pid_maps(5)). If a line is no mapping, the error quotes it.

@@ -22,7 +22,7 @@ type speedscopeFile struct {
 	Active   int    `json:"activeProfileIndex"`
 	Name     string `json:"name"`
 	Exporter string `json:"exporter"`
-	// busiest is the weight of work in the active profile.
+	// busiest is the time that the thread of the active profile was at work, or the weight if the metric is no time.
 	busiest int64
 }
 

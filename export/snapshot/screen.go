@@ -152,9 +152,9 @@ func (p *painter) texts(row []ScreenCell, y int) {
 	}
 }
 
-// collect returns the text from cell x on that can be drawn as one run, and the cell after it. What another font might
-// supply (arrows, dots, wide characters) is drawn alone, so that its width changes no other text. A second blank ends a
-// run, because renderers differ on whether they keep it. If it must be drawn it becomes a no-break space.
+// collect returns the text from cell x on that can be drawn as one run, and the cell after it. Arrows, dots and wide
+// characters are drawn alone. The main font may lack them, and their width in another font must not move other text. A
+// second blank ends a run, because some renderers drop it. An underlined blank becomes a no-break space instead.
 func (p *painter) collect(row []ScreenCell, x int) (end int, run string) {
 	c := row[x]
 	run = blankText(c)
@@ -173,7 +173,7 @@ func (p *painter) collect(row []ScreenCell, x int) (end int, run string) {
 	return end, run
 }
 
-// blankText returns a cell's text with blanks as they are drawn.
+// blankText returns a cell's text. An underlined blank becomes a no-break space, so that renderers keep it.
 func blankText(c ScreenCell) string {
 	switch {
 	case c.Text != "" && c.Text != " ":

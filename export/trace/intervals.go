@@ -144,7 +144,7 @@ type (
 		To      int64  `json:"end_ns"`
 		Samples uint64 `json:"samples"`
 		Lost    uint64 `json:"lost"`
-		// NotSampled is the length of the time without samples. All threads are unknown in it.
+		// NotSampled is the length of the time without samples. In this time, the state of each thread is unknown.
 		NotSampled int64   `json:"not_sampled_ns"`
 		Reason     *string `json:"reason"`
 	}
@@ -152,8 +152,8 @@ type (
 
 // Intervals writes a stream as lines of JSON (docs/reference/jsonl.md) while it is measured: intervals of threads,
 // waits for the GVL, holders of the GVL, and collections. It writes each thread, frame and stack once, before the
-// first line that refers to it. It keeps only the numbers of what it has written, and the Dictionary's limits bound
-// them. An Intervals is not safe for concurrent use.
+// first line that refers to it. To know what it has written, it keeps only IDs. The Dictionary's limits bound their
+// number. An Intervals is not safe for concurrent use.
 type Intervals struct {
 	gvl.Ignore
 	dict   *sampler.Dictionary
@@ -165,8 +165,7 @@ type Intervals struct {
 	frames  map[sampler.FrameID]struct{}
 	stacks  map[sampler.StackID]struct{}
 	buf     []sampler.FrameID
-	// held is the latest hold of each ractor's GVL. It is not written yet, because each hold is one line and this one
-	// may continue.
+	// held is the latest hold of each ractor's GVL. It is written only when it has ended, because a hold is one line.
 	held map[sampler.RactorID]gvl.LockInterval
 	gc   gvl.GCInterval // not written yet
 	// native tracks the threads that stay in known C functions.
@@ -233,8 +232,8 @@ func (x *Intervals) Waited(w *gvl.Wait) {
 	x.put(line)
 }
 
-// known writes a thread unless it was written before, and returns the thread's number. It returns nil if id is no
-// thread.
+// known writes a thread unless it was written before, and returns a pointer to the thread's ID for a line. It returns
+// nil, which becomes null in JSON, if id is zero.
 func (x *Intervals) known(id sampler.ThreadID) *sampler.ThreadID {
 	if id == 0 {
 		return nil
@@ -307,7 +306,7 @@ func (x *Intervals) Tick(k *gvl.Tick) {
 	x.native.Feed(k, x.stayed)
 }
 
-// stayed writes the C functions in which a thread stayed, and the part of the time in which this is proven.
+// stayed writes the C functions in which a thread stayed, and from when until when it certainly stayed there.
 func (x *Intervals) stayed(id sampler.ThreadID, stay *gvl.NativeStay) {
 	stack := x.dict.NativeStack(&sampler.Thread{Stack: stay.Stack, Native: stay.Native})
 	if stay.ToNS <= stay.FromNS || stack.Empty() {
@@ -360,8 +359,8 @@ func (x *Intervals) thread(id sampler.ThreadID) {
 	x.put(line)
 }
 
-// stack writes a stack and its frames unless they were written before, and returns the stack's number. It returns nil
-// if id is no stack.
+// stack writes a stack and its frames unless they were written before, and returns a pointer to the stack's ID for a
+// line. It returns nil, which becomes null in JSON, if id is zero.
 func (x *Intervals) stack(id sampler.StackID) *sampler.StackID {
 	if id == 0 {
 		return nil

@@ -14,7 +14,7 @@ const (
 	// second. All others are "other".
 	maxEndpoints       = 1024
 	maxSecondEndpoints = 128
-	// maxEndpointSeconds bounds the seconds for which endpoints are kept apart: 15 minutes.
+	// maxEndpointSeconds bounds the latest seconds for which each second has its own sums by endpoint: 15 minutes.
 	maxEndpointSeconds = 900
 	// maxRequestSeconds bounds the seconds that are kept separately for a request in progress, until its last endpoint
 	// is known. If there are more, the earlier half is charged to the endpoint known then.
@@ -44,8 +44,8 @@ type peerTime struct {
 	ns    int64
 }
 
-// peerSums is time in io by peer. If there are more than maxSumPeers, those with the least time are dropped. Peers
-// with more than one part in maxSumPeers of all the time are never dropped (Misra and Gries, "Finding repeated
+// peerSums is time in state io by peer. If there are more than maxSumPeers peers, those with the least time are
+// dropped. A peer with more than 1/maxSumPeers of the total time is never dropped (Misra and Gries, "Finding repeated
 // elements", 1982).
 type peerSums []peerTime
 
@@ -281,8 +281,8 @@ func (e *endpointSums) settle(q *openRequest) {
 	}
 }
 
-// ToldSince returns the earliest time in a period for which Endpoints still has sums. all is set if Endpoints has sums
-// for the whole period, or if the period covers all samples.
+// ToldSince returns the earliest time of a period for which Endpoints still has sums. The result all is true if
+// Endpoints has sums for the whole period. This is also so for a period that covers all samples.
 func (r *Requests) ToldSince(fromNS, toNS int64) (sinceNS int64, all bool) {
 	fromNS = max(fromNS, r.firstNS)
 	kept := (r.nowNS/1e9 - int64(len(r.endpoints.recent)) + 1) * 1e9

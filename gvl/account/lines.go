@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// MaxLineLagNS limits how long a line waits for time that is not settled, in ns. Later time counts in the next line.
+// MaxLineLagNS is how long after its end a line is reported at the latest, in ns. If the states of some threads become
+// known only later, they count in the next line.
 const MaxLineLagNS = 5_000_000_000
 
 // maxOpenLines limits the unfinished lines. If there are more, the oldest line is reported as it is.
@@ -17,7 +18,7 @@ const maxOpenLines = 1000
 
 const maxLineRactors = 256
 
-// LineSums are the sums of a line's period.
+// LineSums are the sums for a line. A line is one of the equal intervals into which Lines divides the time.
 type LineSums struct {
 	startNS, endNS int64
 	NS             [gvl.NumStates]int64
@@ -51,7 +52,8 @@ func AddRactor(list []RactorNS, id sampler.RactorID, ns int64) []RactorNS {
 	return list
 }
 
-// lineEnd has the counters at the last sample of a line.
+// lineEnd has the figures at the last sample of a line. A line's collections and CPU time are the differences to the
+// lineEnd of the line before.
 type lineEnd struct {
 	threads      int
 	gc           sampler.GC
@@ -69,7 +71,8 @@ type Lines struct {
 	length int64
 	out    func(report.StatLine, *LineSums)
 	open   []LineSums // in the order of time, without a gap
-	// settled is the time up to which each slot is known. It is zero if the slot has no thread.
+	// settled[i] is the time up to which the states of the thread with the slot i are known. It is zero if no thread
+	// has the slot.
 	settled []int64
 	before  *lineEnd   // at the end of the last line reported; nil if there was none
 	gc      sampler.GC // the last reading; some samples lack it
@@ -148,7 +151,8 @@ func (l *Lines) Waited(w *gvl.Wait) {
 	}
 }
 
-// Lock adds the holds and waits of threads that no sample listed. They have no intervals.
+// Lock adds the holds and waits of threads that no sample listed. Such threads have no intervals, so the method
+// Interval does not count them. Lock ignores all other threads.
 func (l *Lines) Lock(i *gvl.LockInterval) {
 	if i.Unlisted == (gvl.Unlisted{}) {
 		return
@@ -210,7 +214,7 @@ func (l *Lines) Tick(t *gvl.Tick) {
 	}
 }
 
-// settledNS returns the time up to which all threads are known.
+// settledNS returns the time up to which the states of all threads are known.
 func (l *Lines) settledNS() int64 {
 	least := l.lastNS
 	for _, ns := range l.settled {

@@ -20,7 +20,8 @@ var notAsked = gvl.Detail{FD: -1, Reason: gvl.ReasonNotAsked}
 // mainGVL follows the main ractor's GVL by its changes (sampler.Changes).
 type mainGVL struct {
 	s *Stream
-	// live is true if the last step was cut at changes. toNS is the time up to which changes are known, or zero.
+	// live is true if the last step was cut into intervals at the times of its changes (replay). toNS is the time up
+	// to which changes are known, or zero.
 	live bool
 	toNS int64
 	// holder is the thread that holds the GVL, according to changes or the last sample. chosen is the next holder.
@@ -31,7 +32,7 @@ type mainGVL struct {
 	unlisted int32
 	last     sampler.ThreadID
 	freedNS  int64
-	// alone are the waits that began at aloneNS while no thread held the GVL and none was chosen.
+	// The waits in alone began at the time aloneNS, while no thread held the GVL and none was chosen to be next.
 	alone   []*gvlWait
 	aloneNS int64
 	// waits are the waits of threads that no sample listed, by native thread.
@@ -44,7 +45,8 @@ type mainGVL struct {
 	corrected []gvl.ThreadState
 }
 
-// shownHolder is the GVL's holder in a sample, its index in the sample, and the index of its last change or -1.
+// shownHolder is the thread that holds the GVL in a sample. index is its place in Sample.Threads. lastChange is the
+// index of its last change in Changes.List, or -1 if it has none.
 type shownHolder struct {
 	holder            *exact
 	index, lastChange int
@@ -246,8 +248,8 @@ func (m *mainGVL) showHolder(i *gvl.LockInterval) {
 	i.Turn = i.Stack
 }
 
-// shows reports whether the sample at the step's end shows e in the same hold of the GVL as when the change
-// c.List[before] comes.
+// shows reports whether e holds the GVL just before the change c.List[before], and the sample at the step's end shows
+// it in the same hold.
 func (m *mainGVL) shows(e *exact, c *sampler.Changes, before int) bool {
 	last := m.shown.lastChange
 	return e == m.shown.holder && last < before && (last < 0 || c.List[last].State == sampler.GVLHeld)
@@ -277,7 +279,8 @@ func (m *mainGVL) replay(c *sampler.Changes) {
 	}
 }
 
-// middle is called at the middle of a step. From there on, the holder does what the sample at the step's end shows.
+// middle is called at the middle of a step, just before the change c.List[before]. From this moment on, the holder
+// does what the sample at the step's end shows.
 func (m *mainGVL) middle(c *sampler.Changes, before int) {
 	h := m.holder
 	if h == nil {
@@ -302,8 +305,8 @@ func (m *mainGVL) middle(c *sampler.Changes, before int) {
 	}
 }
 
-// goesOn sets what the holder does from a time on, while it keeps the GVL. The parameter now is the lane's state from
-// that time on.
+// goesOn changes what the holder does from the time at on, while it keeps the GVL. The parameter to is its new state.
+// The parameter now is the new present interval of the GVL's lane.
 func (m *mainGVL) goesOn(h *exact, now *gvl.LockInterval, to gvl.State, d *gvl.Detail, at int64) {
 	if l := m.lane(); *now != l.now {
 		m.s.settleLock(l, at)

@@ -5,7 +5,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// procColumn is one stored column of the process. col is the column's number.
+// procColumn has the process's figures in one stored column of the timeline. col is the column's number.
 type procColumn struct {
 	col                          int64
 	sampledNS, gcNS              int64
@@ -17,8 +17,8 @@ type procLane struct {
 	last sampler.Proc
 }
 
-// column returns the process's column with number col, to add to. The ring has room for the newest columns only. If a
-// newer column has taken the place, the result is a new one that is not stored.
+// column returns the process's column with number col. The caller adds time to it. The ring has room for the newest
+// columns only. If a newer column has taken the place, the result is a new column that is not stored.
 func (p *procLane) column(col int64) *procColumn {
 	c := &p.ring[col%int64(len(p.ring))]
 	switch {
@@ -30,7 +30,7 @@ func (p *procLane) column(col int64) *procColumn {
 	return c
 }
 
-// add calls the function to for each column that a period overlaps, with the length of the overlap.
+// add calls its parameter to, a function, for each column that a period overlaps, with the length of the overlap.
 func (p *procLane) add(columnNS, fromNS, toNS int64, to func(c *procColumn, ns int64)) {
 	for from := fromNS; from < toNS; {
 		col := from / columnNS
@@ -40,7 +40,7 @@ func (p *procLane) add(columnNS, fromNS, toNS int64, to func(c *procColumn, ns i
 	}
 }
 
-// ownerColumn is one stored column of a ractor's lane.
+// ownerColumn has the figures of a ractor's GVL in one stored column of the timeline. col is the column's number.
 type ownerColumn struct {
 	col                           int64
 	owner                         sampler.ThreadID

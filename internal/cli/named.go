@@ -194,7 +194,7 @@ func (e *noMatchError) Error() string {
 		"the commands, \"ddtop ps\" the processes, \"ddtop -- %s\" starts a program", e.typed, e.typed) + unread
 }
 
-// Unwrap returns a usage error if the words may be meant as a command, and otherwise that the process is missing.
+// Unwrap returns attach.ErrNoProcess. If the words may be a mistyped command, it returns a usage error instead.
 func (e *noMatchError) Unwrap() error {
 	if e.command.HasParent() {
 		return attach.ErrNoProcess
@@ -204,8 +204,8 @@ func (e *noMatchError) Unwrap() error {
 
 const maxCompletion = 32
 
-// isTypable reports whether a shell reads a name as one word. A process can choose any name. The shell inserts a
-// completed name unquoted, and runs it with the next press of enter.
+// isTypable reports whether a shell reads a name as one harmless word. The shell inserts a completed name unquoted. A
+// process can choose any name, also one that would run a command at the next press of enter.
 func isTypable(name string) bool {
 	return name != "" && len(name) <= maxCompletion && name[0] != '-' &&
 		strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == ""
@@ -393,8 +393,8 @@ func (u userFlag) only() (func(pid int) bool, error) {
 // maxRubySearch limits how long anyRuby examines processes.
 const maxRubySearch = time.Second
 
-// anyRuby reports whether one of the processes can be a Ruby. A sudo or shell that started ddtop can match, too,
-// because its command line contains the expression of --match.
+// anyRuby reports whether one of the processes that match --match can be a Ruby process. The sudo or shell that
+// started ddtop also matches, because its command line contains the expression.
 func anyRuby(pids []int) bool {
 	begun := time.Now()
 	return slices.ContainsFunc(pids, func(pid int) bool {

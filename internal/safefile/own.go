@@ -14,7 +14,7 @@ const othersWrite = 0o022
 
 // OpenOwn opens a regular file in a folder of ddtop's own (OwnFolder). It follows no link and waits for no pipe. The
 // error is ErrNotRegular if it is no regular file. It is ErrUntrusted if another user has made the file or may write
-// to it, or if the file has a second name.
+// to it, or if it has a second name (a hard link).
 func OpenOwn(folder *os.Root, name string, flags int) (*os.File, error) {
 	// os.Root follows links within the folder, even with O_NOFOLLOW.
 	there, err := folder.Lstat(name)

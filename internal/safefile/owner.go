@@ -63,8 +63,9 @@ func handOverFolder(folder *os.Root, name string) {
 	HandOver(folder, made)
 }
 
-// starter returns the user, other than root, who started ddtop by sudo or pkexec, and that user's group, or -1 if it
-// is unknown. These commands set SUDO_UID and PKEXEC_UID. Any other user who can set them has root's rights already.
+// starter returns the user and group who started ddtop as root by sudo or pkexec. gid is -1 if the group is unknown.
+// ok is false if ddtop does not run as root, or if no other user started it in this way. sudo sets SUDO_UID, and
+// pkexec sets PKEXEC_UID. Any other user who can set them has root's rights already.
 func starter() (uid, gid int, ok bool) {
 	if os.Geteuid() != 0 {
 		return 0, 0, false

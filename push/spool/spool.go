@@ -76,10 +76,11 @@ type entry struct {
 // Mark is what the sender remembers about an entry. For an entry on disk, the numbers of failed tries and the time
 // Until are kept when ddtop ends. The rest is lost then.
 type Mark struct {
-	// Group is the entry's group. It is empty until the entry has been read.
+	// Group is the service whose data the entry has. If the entries of one group are not accepted, entries of other
+	// groups are still sent. Group is empty until the entry has been read.
 	Group string `json:"-"`
-	// Failed is the number of failed tries to send the entry. Blamed is the number of failed tries for which the
-	// entry itself is likely the reason: since the try before, other entries were sent.
+	// Failed is the number of failed tries to send the entry. Blamed counts the failed tries for which the entry
+	// itself is likely the reason, because other entries were sent since the try before.
 	Failed int `json:"failed"`
 	Blamed int `json:"blamed"`
 	// SentBefore is the number of entries that had been sent before the last try.
@@ -144,8 +145,8 @@ func Open(folder string, l Limits) (*Queue, error) {
 
 // Put appends an entry. The caller must not change data afterwards. If the queue or the disk is full, Put drops the
 // oldest entries and counts them. If the folder cannot be written to, Put keeps the entry in memory and returns
-// ErrNotOnDisk. If Put returns ErrTooLarge, it has not kept the entry. The parameter now is the present time. It puts
-// the entries of several runs in order.
+// ErrNotOnDisk. If Put returns ErrTooLarge, it has not kept the entry. The parameter now is the present time. The
+// entry's name is made from it, so that entries of several runs of ddtop are in order.
 func (q *Queue) Put(now time.Time, data []byte) error {
 	size := int64(len(data))
 	if size > q.limits.Bytes {
@@ -214,8 +215,8 @@ func (q *Queue) makeRoom(count int, size int64) error {
 	}
 }
 
-// drop removes an entry from the list and counts it. It takes the oldest entry for which the function may returns
-// true, but prefers entries that are set aside. It never removes the entry that is being sent.
+// drop removes an entry from the list and counts it. It takes the oldest entry for which its parameter may, a
+// function, returns true. Entries that are set aside are taken first. It never removes the entry that is being sent.
 func (q *Queue) drop(may func(*entry) bool) (entry, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -273,7 +274,7 @@ func (q *Queue) Oldest() (name string, data []byte, err error) {
 	return name, data, err
 }
 
-// Next returns the oldest entry for which the function may returns true, its name for Remove and Note, and its mark.
+// Next returns the oldest entry for which its parameter may, a function, returns true, and the entry's name and mark.
 // The name is empty if there is no such entry. The Queue does not drop the entry until Remove, Next or Return is
 // called. Next removes and counts damaged files. It returns an error if a file cannot be read at present.
 func (q *Queue) Next(may func(name string, m Mark) bool) (name string, data []byte, mark Mark, err error) {

@@ -130,7 +130,7 @@ func Identify(pid int) (Identity, error) {
 			return Identity{}, &Error{"open", path + "/task", err}
 		}
 	}
-	// Exe stays empty if ddtop may not read it. Use it only to compare: the process may have called exec.
+	// Exe stays empty if ddtop may not read it. Use it only for comparisons: after an exec the process has another.
 	id.Exe, _ = os.Readlink(exe + "/exe")
 	return id, nil
 }

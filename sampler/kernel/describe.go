@@ -97,8 +97,8 @@ func (t *Tasks) DescribeFD(k *sampler.Kernel, fd int32) {
 	t.describeFD(k, fd)
 }
 
-// Listens reports whether the process waits for data that the other end sends without a request, on the connection
-// last described in k. It is false if not known.
+// Listens reports whether the other end of k's TCP connection sends data without a request. The process then listens,
+// and does not wait for an answer. Listens returns false if this is not known.
 func (t *Tasks) Listens(k *sampler.Kernel) bool {
 	return k.FD >= 0 && k.FDs <= 1 && t.peers.isTCP(k.FD) && t.peers.sock.listens(k.FD)
 }

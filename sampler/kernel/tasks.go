@@ -331,7 +331,7 @@ func is32Bit(proc *living, path string) (bool, error) {
 		err = &Error{"open", path + "/exe", err}
 	}
 	if errors.Is(err, errPermission) {
-		// Then task/TID/syscall can't be read either, and no call will be named wrongly.
+		// Without the right to open exe, ddtop cannot read task/TID/syscall either. So no call is named wrongly.
 		return false, nil
 	}
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 // noUser is the user of a process whose user cannot be read.
 const noUser = -1
 
-// inTurns returns the processes in the order in which they get free places. If there are too few places, users take
-// turns. n is the number of sampled processes.
+// inTurns returns the processes in the order in which they get free places. A sampled process takes one of g.places.
+// If there are too few places, users take turns. n is the number of sampled processes.
 func (g *Group) inTurns(living []*relative, n int) []*relative {
 	var wanting []*relative
 	taken := make(map[int]int)
@@ -87,8 +87,8 @@ func (g *Group) makeWay(living []*relative, n int) {
 	}
 }
 
-// forgetFor makes room for r. If a user has more living processes than the user of r, it drops an unsampled one of the
-// user with the most. It returns the remaining living processes. A dropped process is found again once there is room.
+// forgetFor makes room for r in g.list if another user has more processes there than r's user. It drops an unsampled
+// process of the user with the most, which is found again once there is room. It returns the other living processes.
 func (g *Group) forgetFor(r *relative, living []*relative) []*relative {
 	r.readUser()
 	count := make(map[int]int)

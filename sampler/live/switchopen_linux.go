@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches/tracer"
 )
 
-// MaySwitch returns why thread switches cannot be followed on this machine. It does not try.
+// MaySwitch returns why thread switches cannot be followed on this machine. Unlike CheckSwitches, it loads no program.
 func MaySwitch() error { return tracer.Check() }
 
 // CheckSwitches returns why thread switches cannot be followed on this machine with ddtop's rights, or nil if they

@@ -129,7 +129,8 @@ func (s *programState) run(program []byte) error {
 	return nil
 }
 
-// extended executes an instruction without an operand in its low bits. It returns the address of the next rules.
+// extended executes an instruction without an operand in its low bits. It returns the address from which the next
+// rules hold. This is loc, unless the instruction advances.
 func (s *programState) extended(r *reader, op uint8, loc uint64) (uint64, error) {
 	switch op {
 	case cfaNop:

@@ -79,9 +79,9 @@ func (r *blockReader) mutexOwnerField() int {
 	return r.o.MutexThread
 }
 
-// describeBlocked finds out what a released thread waits for, from its own fields and the receivers of its innermost
-// frames (docs/internals/threads.md#what-a-thread-waits-for). While this evidence stays the same, only the holder of
-// a mutex is read again.
+// describeBlocked finds out what a thread without the GVL waits for, from its own fields and the receivers of its
+// innermost frames (docs/internals/threads.md#what-a-thread-waits-for). While this evidence stays the same, only the
+// holder of a mutex is read again.
 func (r *blockReader) describeBlocked(t *thread) {
 	b := &t.blocked
 	status := sampler.Status(r.o.ThStatus.In(t.buf))
@@ -202,7 +202,7 @@ func (r *blockReader) receiverWait(t *thread, types *[4]string, region bool, sta
 				return true
 			}
 		}
-		// From 3.3 on a Ruby method with the same receiver may be innermost (Queue#pop in <internal:thread_sync>).
+		// From 3.3 on a Ruby method can be innermost (Queue#pop in <internal:thread_sync>). So go on to a C function.
 		if t.stack.topC[i] {
 			break
 		}

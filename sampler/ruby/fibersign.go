@@ -62,8 +62,8 @@ func (g *fiberSign) seen(r *waitingFibers, nowNS int64) bool {
 	return false
 }
 
-// savedStackPointer returns the offset of the saved stack pointer in a fiber. On all releases the context follows the
-// bits of the status.
+// savedStackPointer returns the offset in rb_fiber_struct of the saved stack pointer, the first word of context. On
+// all releases the field context follows the bits of the field status.
 func (r *waitingFibers) savedStackPointer() (offset int, ok bool) {
 	f := r.finder
 	if f == nil || !r.vm.Release.AtLeast(2, 6) {

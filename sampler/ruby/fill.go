@@ -88,7 +88,7 @@ func (r *sampleMaker) fillRactor(rc *ractor, out *sampler.Ractor) {
 	out.Waiting = int32(len(out.Queue))
 }
 
-// filledBefore reports whether s has the threads that the last tick put there, and the lists are still the same.
+// filledBefore reports whether s still has the threads of the last tick, so that only the threads just read change.
 func (r *sampleMaker) filledBefore(s *sampler.Sample) bool {
 	n := len(s.Threads)
 	return n > 0 && n == len(r.list.order) && n == len(r.filled) && &s.Threads[0] == &r.filled[0]

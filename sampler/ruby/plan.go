@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// plan lists the memory ranges that one system call reads, in this order, and the purpose of each part. The call fills
-// them. Making a plan reads nothing, except for the places of ractors' counters, once after each walk.
+// plan lists the memory ranges that one system call reads, in this order, and the purpose of each part. Making a plan
+// reads nothing, except for the places of ractors' counters, once after the list of ractors was read again.
 type plan struct {
 	ranges []attach.Range
 	parts  []part

@@ -23,7 +23,7 @@ type target struct {
 	gc     *gc.Reader // nil if the collector can't be read
 	reads  sampler.Reads
 	budget budget
-	// shared is the number of processes that divide the limits now.
+	// shared is the number of processes among which the limits are divided (Reader.Share).
 	shared int
 	// collecting is true if a thread collects garbage in the current tick.
 	collecting bool

@@ -41,7 +41,7 @@ func (t *Table[T]) Begin(n int) {
 	}
 }
 
-// BeginSame starts a sample with the same threads as the last one. Callers do not call Find for it.
+// BeginSame starts a sample with the same threads in the same order as the last one. Callers then do not call Find.
 func (t *Table[T]) BeginSame() { t.Changed = false }
 
 // Find returns the record of the i-th thread of the sample. fresh is set if the thread was not listed before. Callers

@@ -9,14 +9,16 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// cutPatience is how long past its end a period waits for a sample that two periods can share, in ns.
+// cutPatience is how much longer than planned a period can be, in ns. It ends at the first sample after its planned
+// end that two periods can share (Feed).
 const cutPatience = int64(time.Second)
 
-// keepBeside is the least time for which names are kept, in ns. Past findings and captures need them.
+// keepBeside is the least time for which the names of threads and frames are kept, in ns. Past findings and captures
+// need them.
 const keepBeside = int64(4 * time.Minute)
 
-// periods divides the samples of a process into consecutive weighings without gaps. The last sample of a weighing is
-// also the first of the next.
+// periods divides the samples of a process into consecutive periods without gaps, and weighs the stacks of each. The
+// last sample of a period is also the first of the next.
 type periods struct {
 	src      sampler.Source
 	needs    Needs
@@ -26,9 +28,10 @@ type periods struct {
 	ended    *account.EndedCounts
 	// done gets each period, with how many requests and jobs ended in it, by route or class. It must not block.
 	done func(m profile.Measured, ended map[string]int64)
-	// Also returns a further consumer of a period's intervals. It is nil if there is none.
+	// The function Also is called at the start of each period. It returns a further consumer of the period's
+	// intervals. It is nil if there is none.
 	Also func() gvl.Consumer
-	// Beside is called with each sample and its states, in all periods. It may be nil.
+	// The function Beside is called with each sample and its states, in all periods. It may be nil.
 	Beside func(*sampler.Sample, []gvl.ThreadState)
 
 	now            *weighing
@@ -62,7 +65,8 @@ func (p *periods) Feed(s *sampler.Sample) error {
 	p.now.feed(s, states)
 	p.lastNS = s.TimeNS
 	over := s.TimeNS - p.untilNS
-	// Both periods would count a stack tick and an allocation's pair, so wait for a sample without them.
+	// Two periods share this sample if the period ends here. Both would count its stacks and its allocations, so wait
+	// for a sample that has neither.
 	if over < 0 || over < cutPatience && (s.Depth == sampler.StackTick || s.GC.Pair.Thread != 0) {
 		return nil
 	}

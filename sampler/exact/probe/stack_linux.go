@@ -21,8 +21,8 @@ const (
 	maxSleepers = 1 << 14
 )
 
-// stackRingBytes is the size of the ring for stacks, in bytes. leastStackRing is the smallest size if many processes
-// are followed: the largest page and one stack.
+// stackRingBytes is the size of the ring for stacks, in bytes. If many processes are followed, each has a smaller
+// ring, but of at least leastStackRing bytes. This is the largest size of a memory page, and has room for one stack.
 const stackRingBytes, leastStackRing = 4 << 20, 1 << 16
 
 // Offsets on a BPF program's own stack, below wordAt, of the values that are needed to copy a stack. These are the
@@ -42,7 +42,7 @@ type stackMaps struct {
 	slept, ring *ebpf.Map
 }
 
-// newStackMaps makes the maps. The ring has 1/share of the usual size.
+// newStackMaps makes the maps. The ring has 1/share of the size stackRingBytes, but at least leastStackRing bytes.
 func newStackMaps(share uint32) (m stackMaps, err error) {
 	if m.slept, err = ebpf.NewMap(&ebpf.MapSpec{Name: "ddtop_slept", Type: ebpf.LRUHash, KeySize: 4, ValueSize: 8, MaxEntries: maxSleepers}); err != nil {
 		return m, explain("making a BPF map", err)
@@ -129,7 +129,8 @@ func (m *stackMaps) copyStack(t *Target) asm.Instructions {
 // GVL away. NS and TID are the same as in the record of the wait's end.
 type Stack = bpf.Stack
 
-// copies reports whether the program for this kind of probe deals with stacks.
+// copies reports whether the program for this kind of probe copies stacks, or notes when a thread began to sleep. This
+// time decides whether its stack is copied.
 func (b *builder) copies() bool {
 	return b.stacks != nil && b.target.Stacks && (b.kind == exact.Unlocked || b.kind == exact.Slept)
 }

@@ -28,8 +28,8 @@ var View = page.View{
 	Make:   page.Makes(New),
 }
 
-// Page shows the collector and the memory: their course over the time shown, the figures at its end, and the code
-// that paid for collections. Its other parts show what is on the heap, and what the memory consists of.
+// Page shows the figures of the collector and the memory, over the time shown and at its end. It also shows the code
+// whose threads did the collector's work. Its other parts show what is on the heap, and what the memory consists of.
 type Page struct {
 	page.Plain
 	flame *widget.Flame
@@ -63,7 +63,8 @@ type series struct {
 	level       bool                 // a curve, whose scale need not begin at zero
 }
 
-// leastSpan is the least height of a level's scale, as a share of its top, so that noise does not look like a peak.
+// leastSpan is the least height of the scale of a curve (series.level), as a share of the scale's top. It keeps noise
+// from filling the whole height.
 const leastSpan = 0.1
 
 // fit sets the ends of the scale. The scale of a rate begins at zero. Its top is the largest value, and not below the

@@ -126,7 +126,7 @@ func (p *Page) Leads(opened bool) *scene.Member {
 	return slices.MinFunc(rows, worse).Of
 }
 
-// Follow selects the shown process in the table, unless the table has no process selected.
+// Follow selects the shown process in the table. If the row of all processes is selected, it does nothing.
 func (p *Page) Follow(shown *scene.Member) {
 	if *p.Table.Cursor != (processKey{}) {
 		*p.Table.Cursor = processKey{Of: shown}

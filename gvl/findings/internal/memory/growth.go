@@ -11,12 +11,13 @@ const (
 	// minutes.
 	EveryNS = 3e9
 	notes   = 61
-	// step is the share by which the memory must at least grow within two notes to count as growing.
+	// step is the least growth that counts, as a share of the memory. It is measured between a note and the second
+	// note after it.
 	step = .01
-	// stepMax is the growth within two notes that always suffices, in bytes. It is for large programs.
+	// stepMax is the growth that always counts, in bytes. In large programs it is less than the share step.
 	stepMax = 8 << 20
-	// The memory counts as growing if it has lately grown at pace times its mean rate or more. A cache that fills up
-	// slows down.
+	// pace is the least rate of the latest growth, as a multiple of the mean rate since the growth began. If the rate
+	// is lower, the memory does not count as growing, because the growth of a cache that fills up slows down.
 	pace = .5
 	// rubyPart is the share of the growth that Ruby's own memory must at least have to count as its cause.
 	rubyPart = .25
@@ -26,7 +27,7 @@ const (
 type Note struct {
 	AtNS, RSS int64
 	// RSS is in bytes. Slots is the size of all slots of objects, in bytes. Marked is the number of objects that
-	// survived the last marking. Both can be GCUnknown.
+	// survived the last marking. Slots and Marked can be GCUnknown.
 	Slots, Marked int64
 	// Malloc is the number of bytes that Ruby has malloc'ed less those it freed, since the attach. It includes memory
 	// that C code takes with Ruby's own functions (xmalloc). It is GCUnknown if Ruby's count cannot be read.
@@ -39,9 +40,9 @@ type Note struct {
 type Growth struct {
 	points [notes]Note
 	n      int // number of notes since the attach
-	// level is the note after the last full collection, and the field before is the note after the one before that.
-	// first is the note since which the memory was larger after each full collection. AtNS is zero if there is none.
-	// If full collections are rare, only these notes show growth.
+	// level is the note after the last full collection, and the field before is the note after the previous one. From
+	// the note first on, the memory was larger after each full collection. AtNS is zero in a note that does not exist.
+	// If full collections are rare, only these three notes show growth.
 	level, before, first Note
 	mallocs              mallocs
 }
@@ -52,8 +53,8 @@ type mallocs struct {
 	majors                uint64
 }
 
-// add adds a reading of the count. A full collection sets the count to zero, and its growth before that is unknown.
-// add assumes that the count had grown as much as in the last interval between two readings.
+// add adds a reading of the count. A full collection sets the count to zero, so the growth from the last reading to
+// the collection is unknown. add assumes that it was as large as the growth between the last two readings.
 func (m *mallocs) add(s *sampler.Sample) {
 	d := &s.GCDetail
 	if d.AtNS == 0 || d.AtNS == m.atNS || d.OldMallocIncrease == sampler.GCUnknown {
@@ -133,7 +134,8 @@ func grew(from, to *Note) bool {
 }
 
 // SinceLevel returns the note since which the memory was larger after each full collection, and also grew lately. It
-// returns nil if there is none, if it is older than fromNS, or if the notes in points reach back to it.
+// returns nil if there is none or if it is older than fromNS. It also returns nil if the notes in points reach back to
+// it, because Since then judges the growth.
 func (g *Growth) SinceLevel(fromNS int64) *Note {
 	now := g.Back(0)
 	if g.before.AtNS == 0 || now == nil || g.first.AtNS < fromNS || now.AtNS-g.first.AtNS < notes*EveryNS {

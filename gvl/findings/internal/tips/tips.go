@@ -35,15 +35,15 @@ func (c Effect) Against() (x Effect) {
 type Advice struct {
 	Text string
 	Does Effect
-	// The field With names a rule. The advice fits only if a finding of that rule explains this finding (causes). If
-	// With is empty, the advice always fits.
+	// The field With names a rule. The advice fits only if a finding of that rule is a cause of this finding. If With
+	// is empty, the advice always fits.
 	With string
 	// Below is set if the advice fits only a finding that is not the first of the list. Alone is set if it fits only
 	// while no other finding is active.
 	Below, Alone bool
 }
 
-// RuleStarved is the rule whose finding changes the advice of others.
+// RuleStarved is the rule for a process that lacks CPU. Such a finding changes the advice of other findings.
 const RuleStarved = "cpu_starved"
 
 // Starved returns advice for a process that lacks CPU.
@@ -122,7 +122,8 @@ func RouteHog() []Advice {
 	}
 }
 
-// Stuck returns advice for a holder. known is set if its innermost frame is known, c if that is a C function.
+// Stuck returns advice for a thread that holds the GVL and does not give it up. known is true if its innermost frame
+// is known. c is true if this frame is a C function.
 func Stuck(known, c bool) []Advice {
 	switch {
 	case !known:

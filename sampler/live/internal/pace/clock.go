@@ -63,7 +63,8 @@ type Clock struct {
 	Exact bool
 	// Serves is true from the first request or job that was seen.
 	Serves bool
-	// allStacks is set if all ticks read stacks, unless stacks are read less often than leastFleetHz.
+	// allStacks is set if ddtop samples so many processes that ticks are rare. Each tick then reads stacks, unless
+	// stacks are due less often than ticks.
 	allStacks bool
 	// ticks counts the ticks before any thread has run or waited. It is -1 after that.
 	ticks int
@@ -80,11 +81,11 @@ func NewClock(stackRate, lockRate float64, now int64) *Clock {
 	}
 }
 
-// jitter draws an interval between half and one and a half times the nominal one.
+// jitter returns a random interval between half and one and a half times ns.
 func (c *Clock) jitter(ns float64) int64 { return int64(ns * (0.5 + c.rng.Float64())) }
 
-// lockJitter returns the jitter of a lock tick. If every change is known, the ticks sample no states. Then half of the
-// usual jitter is enough.
+// lockJitter draws the interval to the next lock tick. If every change is known, the ticks do not have to sample
+// states. Then half of the usual jitter is enough.
 func (c *Clock) lockJitter(ns float64) int64 {
 	if c.Exact {
 		return (c.jitter(ns) + int64(ns)) / 2

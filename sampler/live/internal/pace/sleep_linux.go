@@ -22,16 +22,16 @@ const (
 )
 
 // monitorSlackNS is how late Go's monitor thread may wake up, in ns. While a system call lasts, this thread asks for
-// sleeps of 20 µs, but its work may take 10 ms and more. With 100 readings per second it woke up 140 times per second
-// with a slack of 4 ms, which took 0.25 % of a CPU. With 20 ms it woke up 35 times, which took 0.08 %.
+// sleeps of 20 µs, but its work can wait for 10 ms and more. With 100 readings per second and a slack of 4 ms, it woke
+// up 140 times per second, which took 0.25 % of a CPU. With 20 ms it woke up 35 times, which took 0.08 %.
 const monitorSlackNS = 25_000_000
 
 // Sleeper sleeps for one goroutine that has a thread of its own. It has two ways to sleep.
 // docs/internals/reading.md#what-it-costs has the reasons, with figures.
 //
-// Go's scheduler does not know of a short sleep. The thread keeps Go's processor, so Run adds a processor. In a longer
-// sleep, the thread must not keep the processor. If Go's monitor thread could be slowed down, a longer sleep is an
-// ordinary system call. Otherwise a timer with a descriptor ends it.
+// Go's scheduler does not know of a short sleep. The thread keeps Go's processor meanwhile, so ddtop adds a processor
+// (Processors). In a longer sleep, the thread must not keep the processor. If Go's monitor thread could be slowed
+// down, a longer sleep is an ordinary system call. Otherwise a timer with a descriptor ends it.
 type Sleeper struct {
 	told  bool     // Go's scheduler knows of sleeps that are not short
 	timer *os.File // nil if there is none
@@ -49,8 +49,9 @@ func NewSleeper(exactTimers bool) *Sleeper {
 	return newUntold()
 }
 
-// newUntold returns a sleeper for the case that Go's monitor thread checks every 20 µs. If the kernel gives no timer,
-// because no descriptors are left, the sleeper works without one and costs more.
+// newUntold returns a sleeper for the case that Go's monitor thread was not slowed down. That thread then wakes up
+// every 20 µs during a system call. If the kernel gives no timer, because no descriptors are left, the sleeper works
+// without one and costs more.
 func newUntold() *Sleeper {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil {

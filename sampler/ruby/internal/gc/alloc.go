@@ -11,8 +11,8 @@ import (
 // because other code ran in between (docs/internals/gc.md#who-allocates).
 //
 // Between the two readings, one word is read gapReads times to let time pass. The target hardly ever writes this word.
-// Reading the frames there would take cache lines that the target writes from its CPU. This slows methods that compute
-// more than methods that allocate: on 3.4, 75 % of the objects were measured as 77 %.
+// If the frames were read between them, the target's CPU would lose cache lines that the target writes. This slows
+// methods that compute more than methods that allocate: on 3.4, 75 % of the objects were measured as 77 %.
 //
 // Up to Ruby 3.2 there is one counter, from 3.3 on one for each heap. From 4.0 on each ractor counts in a cache. Every
 // 1,024 objects or so, Ruby flushes the cache: it adds the cache to the heap's counter, in two steps. So the caches
@@ -241,9 +241,10 @@ const gapReads = 10
 // pair costs 1 to 2 µs.
 const pairNS = 400_000
 
-// total returns the heap's counter plus the caches' counts. After a flush between the first readings of heap and
-// caches, the heap grew while the caches did not shrink. The caches were then already empty, so they are added to the
-// heap's second reading. (A flush after both readings of the caches looks the same, except for nearly full caches.)
+// total returns the heap's counter plus the caches' counts. They are read in the order heap, caches, caches, heap. If
+// the heap grew but the caches did not shrink, a cache was flushed before the first reading of the caches. Then the
+// heap's first reading lacks the flushed objects, and total uses the second one. (A flush after both readings of the
+// caches looks the same, except for nearly full caches.)
 func (s heapSum) total() uint64 {
 	if !s.cached {
 		return s.heap1

@@ -12,7 +12,7 @@ import (
 type site struct {
 	// task are the variables that may hold what the thread works on.
 	task []candidate
-	// env is the number of the variable that may hold an environment plus 1. It is zero if there is none.
+	// env is 1 plus the number of the variable that may hold a Rack environment. It is zero if there is none.
 	env int
 	// asks are the variables that may hold a statement.
 	asks []candidate
