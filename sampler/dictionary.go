@@ -66,8 +66,8 @@ type ThreadInfo struct {
 	Exception string
 }
 
-// FullName returns the name with the twin's number: "processor 3", and "worker-1 (2)" if the name ends in a digit. It
-// is empty if the thread has no name.
+// FullName returns the name, and Twin if several threads have this name: "processor 3", or "worker-1 (2)" if the name
+// itself ends in a digit. It is empty if the thread has no name.
 func (t *ThreadInfo) FullName() string {
 	switch {
 	case t.Name == "" || t.Twin == 0:

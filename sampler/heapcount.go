@@ -13,7 +13,7 @@ const (
 	MaxHeapWords = 1 << 16
 	// MaxHeapClasses limits the classes of a HeapCount. The smallest classes beyond it count as AllocOthers.
 	MaxHeapClasses = 4096
-	// MaxHeapPlaces limits the places of allocation of a HeapCount. Places with fewer bytes are left out.
+	// MaxHeapPlaces limits the places of allocation of a HeapCount. It has the places with the most bytes.
 	MaxHeapPlaces = 4096
 )
 

@@ -111,7 +111,7 @@ func internTold[T comparable, ID ~uint32](d *entries, t *intern.Table[T, ID], v 
 	}
 	if d.told += d.bytes - before; d.told >= limit/toldPart && d.bytes > limit/2 {
 		d.told = 0
-		// The entries of the generation that ends are kept, because their samples may not have reached all receivers.
+		// This keeps entries that the ending generation has used: samples with their IDs may still be on the way.
 		ends := Generation(d.generation.Add(1)) - 1
 		d.takes(-d.evictTold(ends))
 	}

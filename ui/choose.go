@@ -150,8 +150,8 @@ type candidatesMsg struct {
 	took time.Duration
 }
 
-// Init returns commands that make the second list, and ask the terminal for its background colour if the theme needs
-// it.
+// Init returns commands that list the processes again after listFirst. They also ask the terminal for its background
+// colour if the theme needs it.
 func (m *chooser) Init() tea.Cmd {
 	cmds := []tea.Cmd{m.listIn(listFirst)}
 	if m.opt.Theme == "" || m.opt.Theme == "auto" {

@@ -24,8 +24,6 @@ const (
 	// suspendedNS replaces leftNS and leftReadings if the request's fiber can be suspended, so that samples do not
 	// show the request. It is in ns.
 	suspendedNS = int64(10e9)
-	// roundedNS limits how far the times of changes are rounded, in ns.
-	roundedNS = 1000
 )
 
 // Requests follows the requests and jobs that threads work for (sampler.Serving). All time of a request, from its
@@ -217,29 +215,6 @@ func (r *Requests) begin(w sampler.Work, thread sampler.ThreadID, atNS int64) *o
 	return q
 }
 
-// afterOthers raises a request's BeforeNS, because a request cannot begin before its thread has ended other work. The
-// new value is the last such end before SinceNS that changes report. The loop skips the change at the begin of the
-// request itself, whose time beginOf returns.
-func afterOthers(s *stream.Stream, w *sampler.Work, thread sampler.ThreadID) {
-	own := beginOf(w, 0)
-	for left := w.BeforeNS; w.BeforeNS > 0 && left != 0 && left <= w.SinceNS; left, _ = s.LeftWork(thread, left+1) {
-		if left < own-roundedNS || left > own+roundedNS {
-			w.BeforeNS = left
-		}
-	}
-}
-
-// beginOf returns when a request began, or atNS if that is not known.
-func beginOf(w *sampler.Work, atNS int64) int64 {
-	switch {
-	case w.SinceNS > 0 && w.BeforeNS > 0 && w.BeforeNS <= w.SinceNS:
-		return w.BeforeNS + (w.SinceNS-w.BeforeNS)/2
-	case w.SinceNS > 0:
-		return w.SinceNS
-	}
-	return atNS
-}
-
 // away notes that no thread has worked for a request since atNS, so that Tick checks whether the request has ended.
 func (r *Requests) away(q *openRequest, atNS int64) {
 	q.awayNS, q.readings = atNS, 0
@@ -326,38 +301,6 @@ func (r *Requests) Tick(k *gvl.Tick) {
 	if k.Depth == sampler.StackTick && len(r.leaving) > 0 {
 		r.leaving = slices.DeleteFunc(r.leaving, func(q *openRequest) bool { return r.gone(q, k.ToNS) })
 	}
-}
-
-// over reports whether a sample still shows work that the thread has already ended, according to changes. If so, over
-// ends this work for the thread. It is for samples that did not read the thread's stack.
-func (r *Requests) over(s *requestSlot, t *sampler.Thread) bool {
-	if q := s.q; q != nil && !q.done && t.Serving.Work == s.work {
-		if left, slack := leftRequest(r.stream, q, t.ID); left != 0 {
-			q.cut, q.slackNS, q.unread = false, slack, false
-			r.leave(q, left)
-			s.over, s.work, s.q = s.work, 0, nil
-		}
-	}
-	return s.over != 0 && s.over == t.Serving.Work
-}
-
-// setNow sets the Now of a request that no sample has shown (unsampled). It leaves other requests alone. q may be nil.
-func setNow(q *openRequest, now gvl.ThreadState) {
-	if q != nil && q.unsampled {
-		q.Now = now
-	}
-}
-
-// leftRequest returns when a thread left a request according to changes, and by how much this time can be wrong. Both are in
-// ns. The time is zero if no change shows that the thread has left it.
-func leftRequest(s *stream.Stream, q *openRequest, thread sampler.ThreadID) (atNS, slackNS int64) {
-	fromNS := max(q.readNS, q.FromNS+1)
-	left, exact := s.LeftWork(thread, fromNS)
-	if left == 0 || exact {
-		return left, 0
-	}
-	slackNS = (left - fromNS) / 2
-	return left - slackNS, slackNS
 }
 
 // unread reports whether the sample could not read what a thread works for. Then the thread may still work for its

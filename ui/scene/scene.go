@@ -41,8 +41,8 @@ type Scene struct {
 	Exact  sampler.ExactStatus // zero if exact mode is not possible
 	// Switches is zero if thread switches cannot be followed.
 	Switches sampler.SwitchStatus
-	// States has the state of every thread at HeldNS. Moment is the sample of this time. HeldNS is AtNS, unless the
-	// history does not reach AtNS.
+	// States has the state of every thread at HeldNS. Moment is the sample of this time. HeldNS is AtNS. If
+	// the history does not reach AtNS, it is the time that was shown before.
 	States []gvl.ThreadState
 	Moment *sampler.Sample
 	HeldNS int64

@@ -303,7 +303,8 @@ func (l Threads) Members(k RowKey) (ids map[sampler.ThreadID]bool, name string) 
 	return ids, name
 }
 
-// StateCounts has the number of threads in each state. The last number counts idle threads, which are in io.
+// StateCounts has the number of threads in each state. The last number counts the idle threads, which
+// the numbers of their states leave out.
 type StateCounts [gvl.NumStates + 1]int
 
 // States counts the known states of the given threads.

@@ -106,7 +106,7 @@ func New(dict *sampler.Dictionary) *Gates {
 // List returns the methods that are followed. The caller must not change the list.
 func (g *Gates) List() []*Gate { return g.list }
 
-// Closed returns the gate at which a thread waits, or nil.
+// Closed returns the gate that the thread with this state and stack waits to enter, or nil.
 func (g *Gates) Closed(s gvl.State, d *gvl.Detail, stack sampler.StackID) *Gate {
 	if g.open == 0 || stack == 0 || !gvl.InQueue(s, d) {
 		return nil

@@ -109,7 +109,7 @@ type Options struct {
 	Hz         int
 	Reader     *ruby.Reader
 	Dictionary *sampler.Dictionary
-	// Counts gets the counts, and the reason if no more stacks can be taken.
+	// Counts receives how many stacks were taken and lost. If no more stacks can be taken, it also receives why.
 	Counts *sampler.NativeWatch
 	// Asks takes stacks of threads that ask the kernel for memory, instead of running ones. Clockless is true if no
 	// sampling loop (clock) runs. Then Run calls NameStacks and Account itself.

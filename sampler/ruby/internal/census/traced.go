@@ -72,8 +72,8 @@ func (t *tracer) see(typ, object attach.Address) {
 	t.fresh, t.objects = append(t.fresh, typ), append(t.objects, object)
 }
 
-// findTracer examines what the last pass has found. again is true if one of its types leads to the records. Then the
-// caller repeats the pass.
+// findTracer looks for the tracer among the types of objects that the last pass has found. again is true if the tracer
+// leads to records of allocations. Then the caller repeats the pass.
 func (c *Counter) findTracer() (again bool) {
 	t := &c.tracer
 	names := c.objects.TypeNames(t.fresh)

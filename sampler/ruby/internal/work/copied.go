@@ -18,8 +18,8 @@ type Place struct {
 	// environment. ISeq is the frame's code. Back is the distance from the frame's environment pointer down to the
 	// variable.
 	Frame, ISeq, Back uint64
-	// Table is the offset in an RHash of its st_table, or of the pointer to it if Inside is false. Entries and Bound
-	// are the offsets in an st_table of the pointer to the entries, and of their number.
+	// Table is where an RHash has its st_table, or the pointer to it if Inside is false. Entries is where an st_table
+	// has the pointer to its entries, and Bound where it has entries_bound. All are offsets in bytes.
 	Table, Entries, Bound int
 	Inside                bool
 	// Collections is the address of the number of garbage collections that have begun.

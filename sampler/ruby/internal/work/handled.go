@@ -54,8 +54,8 @@ func (f *Finder) lookForException(s *State, fr *Frames) error {
 				return nil
 			}
 		} else {
-			// The exception was read before the thread's request or job was read again. Its frame may have returned
-			// since. The memory of such a frame stays the same for a while, so comparing it proves nothing.
+			// The exception was read before the thread's request or job was read again. The frame that handles it may
+			// have returned since. The frame's memory stays the same for a while, so a comparison would not show that.
 			h.from.Unplan()
 		}
 	}

@@ -152,7 +152,7 @@ type TaskID struct {
 	identity [identityWords]uint64
 }
 
-// Hash returns the address of the Hash.
+// Hash returns the address of the Ruby Hash of a request or job, such as the Rack environment.
 func (t *TaskID) Hash() uint64 { return t.hash }
 
 // Alike reports whether two results are of the same request or job. They may come from variables of different fibers.

@@ -1,0 +1,65 @@
+package account
+
+import (
+	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/stream"
+	"github.com/ddtop/ddtop/sampler"
+)
+
+// roundedNS limits how far the times of changes are rounded, in ns.
+const roundedNS = 1000
+
+// afterOthers raises a request's BeforeNS, because a request cannot begin before its thread has ended other work. The
+// new value is the last such end before SinceNS that changes report. The loop skips the change at the begin of the
+// request itself, whose time beginOf returns.
+func afterOthers(s *stream.Stream, w *sampler.Work, thread sampler.ThreadID) {
+	own := beginOf(w, 0)
+	for left := w.BeforeNS; w.BeforeNS > 0 && left != 0 && left <= w.SinceNS; left, _ = s.LeftWork(thread, left+1) {
+		if left < own-roundedNS || left > own+roundedNS {
+			w.BeforeNS = left
+		}
+	}
+}
+
+// beginOf returns when a request began, or atNS if that is not known.
+func beginOf(w *sampler.Work, atNS int64) int64 {
+	switch {
+	case w.SinceNS > 0 && w.BeforeNS > 0 && w.BeforeNS <= w.SinceNS:
+		return w.BeforeNS + (w.SinceNS-w.BeforeNS)/2
+	case w.SinceNS > 0:
+		return w.SinceNS
+	}
+	return atNS
+}
+
+// over reports whether a sample still shows work that the thread has already ended, according to changes. If so, over
+// ends this work for the thread. It is for samples that did not read the thread's stack.
+func (r *Requests) over(s *requestSlot, t *sampler.Thread) bool {
+	if q := s.q; q != nil && !q.done && t.Serving.Work == s.work {
+		if left, slack := leftRequest(r.stream, q, t.ID); left != 0 {
+			q.cut, q.slackNS, q.unread = false, slack, false
+			r.leave(q, left)
+			s.over, s.work, s.q = s.work, 0, nil
+		}
+	}
+	return s.over != 0 && s.over == t.Serving.Work
+}
+
+// setNow sets the Now of a request that no sample has shown (unsampled). It leaves other requests alone. q may be nil.
+func setNow(q *openRequest, now gvl.ThreadState) {
+	if q != nil && q.unsampled {
+		q.Now = now
+	}
+}
+
+// leftRequest returns when a thread left a request according to changes, and by how much this time can be wrong, in ns.
+// Both are zero if no change shows that the thread has left it.
+func leftRequest(s *stream.Stream, q *openRequest, thread sampler.ThreadID) (atNS, slackNS int64) {
+	fromNS := max(q.readNS, q.FromNS+1)
+	left, exact := s.LeftWork(thread, fromNS)
+	if left == 0 || exact {
+		return left, 0
+	}
+	slackNS = (left - fromNS) / 2
+	return left - slackNS, slackNS
+}
