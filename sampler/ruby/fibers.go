@@ -91,7 +91,7 @@ func (r *fiberReader) fiberStack(t *thread, ec attach.Address, links []link) (sa
 	p := &r.stacks.exact
 	p.reset()
 	f.planLinks(p, 0, links)
-	r.stacks.addCopies(p, &stackPlan{kind: stackExact, area: area}, ec, c[:], nil)
+	r.stacks.addCopies(p, &stackPlan{kind: stackExact, area: area}, ec, c[:], nil, 0)
 	f.planLinks(p, 1, links)
 	if r.readAll(p.ranges) != nil {
 		return 0, false

@@ -22,6 +22,7 @@ var chainRaces = []struct {
 	ways []way
 }{
 	{"20", []way{wayTwice, wayMore, waySame}},
+	{"pace", []way{wayMore, wayDoubt}},
 	{"60", []way{wayTwice, wayMore, waySuffix}},
 	{"200", []way{wayMore, wayPart, waySuffix}},
 	{"600", []way{wayMore, wayPart}},
@@ -56,7 +57,7 @@ func impossibleChain(names []string, cut bool) string {
 		}
 		switch {
 		case last == "" && n != 0:
-			return "begins with " + name
+			return fmt.Sprintf("begins with %s in %s", name, names)
 		case last == "s" && m[1] != "s" && at == 29 && n == 0, last == "":
 		case m[1] != last:
 			return fmt.Sprintf("%s called by %s_%d", name, last, at)

@@ -67,5 +67,5 @@ func (r *stackReader) same(s *stackState, frames []byte, end attach.Address, dro
 		return false
 	}
 	return s.keptEnd == end && s.keptEC == s.ec && bytes.Equal(frames, s.kept) &&
-		drop == 0 && slices.Equal(s.jit.values, s.slots) && s.quality&(sampler.StackFailed|sampler.StackPartial) == 0 && r.dec.Holds(s.proof)
+		drop == 0 && slices.Equal(s.jit.Values, s.slots) && s.quality&(sampler.StackFailed|sampler.StackPartial) == 0 && r.dec.Holds(s.proof)
 }

@@ -2,6 +2,7 @@ package ruby
 
 import (
 	"fmt"
+	"math/rand/v2"
 
 	"github.com/ddtop/ddtop/attach"
 )
@@ -113,28 +114,32 @@ func (r *stackReader) planStack(p *plan, t *thread, kind stackKind) {
 	of.decide(r, t, kind)
 	p.begin(forStack, t)
 	if r.vm.ZJITFrames {
-		p.ranges = s.jit.planBefore(p.ranges, of.copies)
+		p.ranges = s.jit.PlanBefore(p.ranges, of.copies)
 	}
 	of.at = len(p.ranges)
 	if of.values > 0 {
 		s.values = r.grow(s.values, of.values)
 	}
-	r.addCopies(p, of, s.ec, s.copies[:of.copies], s.values)
+	r.addCopies(p, of, s.ec, s.copies[:of.copies], s.values, r.outOfStep(s))
 	if of.copies > 1 {
 		p.add(t.addr+attach.Address(r.o.ThEC), s.th2[:])
 	}
 	of.size = len(p.ranges) - of.at
 	if r.vm.ZJITFrames {
-		p.ranges = s.jit.planBehind(p.ranges)
+		p.ranges = s.jit.PlanBehind(p.ranges)
 	}
 }
 
 // addCopies adds to p the ranges of all copies: each has the context at ec and frames, the first one also values.
-func (r *stackReader) addCopies(p *plan, of *stackPlan, ec attach.Address, copies []stackCopy, values []byte) {
+// Between two copies it adds up to fillers ranges of no use, in a random number.
+func (r *stackReader) addCopies(p *plan, of *stackPlan, ec attach.Address, copies []stackCopy, values []byte, fillers int) {
 	a, fs := &of.area, r.o.Code.FrameSize
 	n, cut := a.size()*fs, a.inner*fs
 	for i := range copies {
 		c := &copies[i]
+		for n := rand.IntN(fillers + 1); i > 0 && n > 0; n-- {
+			p.add(ec, c.ec[:])
+		}
 		if i > 0 || of.contextFirst() {
 			p.add(ec, c.ec[:])
 		}

@@ -107,8 +107,8 @@ func (r *stackReader) compare(p *plan, t *thread, area *stackArea, running bool)
 	frames := s.found(area, r.o.Code.FrameSize)
 	dropJIT, tornJIT := 0, false
 	if r.vm.ZJITFrames {
-		dropJIT, tornJIT = s.jit.take(r, p.ranges, frames)
-		s.jit.learn(r.dec, s.copies[0].frames, len(frames))
+		dropJIT, tornJIT = s.jit.Take(r.dec, r.sameCode, p.ranges, frames)
+		s.jit.Learn(r.dec, s.copies[0].frames, len(frames))
 	}
 	switch {
 	case area.outer == 0 && r.unchanged(s, frames, area.end, dropJIT, r.live(running)):
@@ -230,8 +230,17 @@ func (r *stackReader) planAndRead(p *plan, t *thread) bool {
 			return false
 		}
 		if i < reads-1 {
-			s.jit.learn(r.dec, s.copies[0].frames, len(s.copies[0].frames))
+			s.jit.Learn(r.dec, s.copies[0].frames, len(s.copies[0].frames))
 		}
 	}
 	return true
+}
+
+// sameCode reports whether two JIT frames of ZJIT have the same iseq.
+func (r *stackReader) sameCode(a, b attach.Address) bool {
+	off := attach.Address(jitFrameISeq)
+	var one, two [8]byte
+	batch := append(r.scratch[:0], attach.Range{Addr: a + off, Buf: one[:]}, attach.Range{Addr: b + off, Buf: two[:]})
+	r.scratch = batch
+	return r.readAll(batch) == nil && one == two
 }

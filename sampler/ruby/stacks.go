@@ -4,6 +4,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/slots"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/stackmem"
 )
 
@@ -112,10 +113,11 @@ type stackState struct {
 	fibersOf stackVersion
 	quiet    int
 	version  stackVersion
+	doubtful doubtfulStack
 	// outer is what the last decoding found about the outer frames. The next decoding uses it.
 	outer code.Kept
 	// jit is used only for ZJIT in Ruby's development branch (head).
-	jit jitSlots
+	jit slots.Slots
 }
 
 func (r *target) add(addr attach.Address, buf []byte) { r.plan.add(addr, buf) }
@@ -133,7 +135,7 @@ func (s *stackState) noteSP(frames []byte) {
 func (r *stackReader) decodeStack(t *thread, area *stackArea, drop int, running, last bool) bool {
 	s, fs := &t.stack, r.o.Code.FrameSize
 	partial, frames := drop > 0, s.found(area, fs)[drop*fs:]
-	raw := code.Stack{End: s.end, EC: s.ec, Kept: &s.outer, CFP: area.at(drop, fs), Frames: frames, Running: running && !partial, Settled: r.collecting,
+	raw := code.Stack{Racing: running && s.plan.copies > 1, End: s.end, EC: s.ec, Kept: &s.outer, CFP: area.at(drop, fs), Frames: frames, Running: running && !partial, Settled: r.collecting,
 		Partial: partial, Again: running && !last}
 	if area.outer > 0 {
 		raw.Cut = max(area.inner-drop, 0)
@@ -142,7 +144,7 @@ func (r *stackReader) decodeStack(t *thread, area *stackArea, drop int, running,
 		raw.Values, raw.ValuesAt = s.values, area.low
 	}
 	if r.vm.ZJITFrames {
-		raw.JIT = s.jit.values[len(s.jit.values)-len(frames)/fs:]
+		raw.JIT = s.jit.Values[len(s.jit.Values)-len(frames)/fs:]
 	}
 	return r.accept(t, &raw, s.plan.otherWay())
 }
@@ -159,10 +161,16 @@ func (r *stackReader) accept(t *thread, raw *code.Stack, how way) bool {
 	r.stackBytes += s.outer.Bytes() - taken
 	r.budget.spent = true
 	r.reads.Calls += uint64(info.Calls)
+	if err == code.ErrUnlinked {
+		return r.doubt(t, raw, info.Unlinked, how)
+	}
 	if err != nil {
 		r.lastDecodeError = err
 		s.fail()
 		return false
+	}
+	if raw.Racing {
+		s.doubtful.readings = 0
 	}
 	active := r.active(t)
 	if active && s.rests {

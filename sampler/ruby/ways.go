@@ -21,6 +21,10 @@ const (
 	wayCut
 	// wayPart means that only the outer frames are kept, because the copies agree only on these.
 	wayPart
+	// wayDoubt means that only the outer frames are kept, because they do not call the other ones. wayBelieved means
+	// that they do not seem to call them, but too many copies in a row agree for that.
+	wayDoubt
+	wayBelieved
 	// waySuffix counts stacks of wayTwice to wayPart whose outer frames were known and not decoded again.
 	waySuffix
 	// wayFiber means two copies of a fiber that does not run.
@@ -29,7 +33,7 @@ const (
 )
 
 func (w way) String() string {
-	return [ways]string{"seen", "grown", "once", "resting", "same", "twice", "more", "deep", "cut", "part", "suffix", "fiber"}[w]
+	return [ways]string{"seen", "grown", "once", "resting", "same", "twice", "more", "deep", "cut", "part", "doubt", "believed", "suffix", "fiber"}[w]
 }
 
 // sameWay returns the way of a stack that equals the kept one. otherWay returns the way of a stack whose copies agree.

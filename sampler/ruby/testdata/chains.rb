@@ -21,6 +21,16 @@ end
 case ARGV[0]
 when /^\d+$/ # two chains in turn
   alternate(ARGV[0].to_i)
+when "pace" # two chains and a pause that gets longer, so that now and then all copies find the program at the same place
+  chain("a", 20)
+  chain("b", 20)
+  $steps = 0
+  def pause
+    n = 0
+    n += 1 while n < $steps
+  end
+  Thread.new { loop { a_0; b_0; pause } }
+  Thread.new { loop { 60.times { |n| $steps = n; sleep 0.01 } } }
 when "jump" # the depth jumps by hundreds
   {"a" => 600, "b" => 3, "c" => 330, "d" => 20}.each { |name, depth| chain(name, depth) }
   Thread.new { loop { a_0; b_0; c_0; b_0; d_0; c_0 } }

@@ -37,6 +37,7 @@ const (
 	frontSize      = 2048
 	frameCacheSize = 1 << 13
 	stackCacheSize = 1 << 14
+	linkCacheSize  = 1 << 13
 )
 
 type frameSlot struct {
@@ -66,6 +67,7 @@ type cache struct {
 	methodFront [frontSize]*methodEntry
 	frameCache  heap.Recent[frameSlot]
 	stackCache  heap.Recent[stackSlot]
+	links       heap.Recent[link] // calls that are known to be possible
 
 	// The field waiting maps the address of code whose memory is not fetched yet to the pass that needed it. Without
 	// this map, a recursion of a thousand frames would try the same code a thousand times.
@@ -297,6 +299,7 @@ func (d *loader) forgetAll() {
 	clear(d.iseqs)
 	clear(d.iseqFront[:])
 	d.frameCache.Clear()
+	d.links.Clear()
 	clear(d.frameIDs)
 	clear(d.methodEntries)
 	clear(d.methodFront[:])

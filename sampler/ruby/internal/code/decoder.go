@@ -41,6 +41,9 @@ type Stack struct {
 	// pushed during the reading. Decode then asks for another read (ErrTorn). Without Again the frame gets the name of
 	// its code.
 	Again bool
+	// Racing is true if the thread ran while it was copied, so the copies may agree although they combine two chains of
+	// calls. Decode then checks that each frame calls the next one inward, and otherwise returns ErrUnlinked.
+	Racing bool
 	// EC is the address of the execution context. Kept has the frames that the last Decode of this stack has kept.
 	// Kept may be nil.
 	EC   attach.Address
@@ -72,6 +75,8 @@ type Info struct {
 	Reused int
 	// Handlers is the number of control frames of a rescue or an ensure.
 	Handlers int
+	// Unlinked comes with ErrUnlinked. It is the number of innermost control frames that the others do not call.
+	Unlinked int
 
 	// Proof shows whether the result is still right if the control frames have not changed.
 	Proof Proof
@@ -204,6 +209,9 @@ func (d *Decoder) Decode(raw *Stack) (sampler.StackID, Info, error) {
 		}
 		if !same {
 			continue
+		}
+		if n, err := d.raced(raw, meant); err != nil {
+			return 0, Info{Calls: d.view.Calls - calls, Unlinked: n}, err
 		}
 		var all outerFrames
 		if err := d.view.Settle(func() (err error) {

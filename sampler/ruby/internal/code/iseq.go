@@ -26,8 +26,9 @@ type iseq struct {
 	// place with the same addresses.
 	at attach.Address
 
-	encoded   uint64 // address of the first instruction
-	size      uint32 // in words
+	parent    attach.Address // the code around it, or zero
+	encoded   uint64         // address of the first instruction
+	size      uint32         // in words
 	typ       iseqType
 	path, abs string
 	base      string
@@ -100,6 +101,7 @@ func (d *loader) loadISeq(addr attach.Address) (*iseq, error) {
 		typ:     iseqType(view.U32(body[d.o.bodyType:])),
 		size:    view.U32(body[d.o.bodyISeqSize:]),
 		encoded: view.U64(body[d.o.bodyEncoded:]),
+		parent:  attach.Address(view.U64(body[d.o.bodyParent:])),
 	}
 	if q.typ >= iseqTypes || q.size > maxISeqWords || q.encoded == 0 {
 		return nil, fmt.Errorf("the code at %s has type %d and %d words at %#x", addr, q.typ, q.size, q.encoded)

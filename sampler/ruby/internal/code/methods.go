@@ -47,6 +47,8 @@ type methodEntry struct {
 	// Other frames have the name of their iseq.
 	likeC bool
 	owner uint64
+	// called is the ID by which the method is called, and original the ID in its definition. They differ for an alias.
+	called, original uint64
 	// named is the generation in which the label was last confirmed. If witnesses is nil, comparing memory cannot
 	// confirm the name of the class. Then the name is read again.
 	named generation
@@ -99,7 +101,7 @@ func (d *loader) loadMethod(h *methodEntry) error {
 	if err != nil {
 		return err
 	}
-	h.owner = view.U64(me[meOwner:])
+	h.owner, h.called = view.U64(me[meOwner:]), view.U64(me[meCalledID:])
 	defAt := attach.Address(view.U64(me[meDef:]))
 	def, err := d.view.Bytes(defAt, defSize)
 	if err != nil {
@@ -107,7 +109,8 @@ func (d *loader) loadMethod(h *methodEntry) error {
 	}
 	h.read = []memory{{attach.Address(h.addr), bytes.Clone(me)}, {defAt, bytes.Clone(def)}}
 	var errName, errLabel, errCode error
-	h.name, errName = d.Objects.IDName(view.U64(def[defOriginalID:]))
+	h.original = view.U64(def[defOriginalID:])
+	h.name, errName = d.Objects.IDName(h.original)
 	d.Objects.Record(&h.witnesses)
 	h.label, h.final, errLabel = d.Objects.Qualified(h.owner, h.name)
 	d.Objects.Record(nil)

@@ -18,7 +18,7 @@ const (
 	// The offset of the body in rb_iseq_t, and the size of its head, which proves that it is an iseq.
 	iseqBody, iseqHead = 16, 24
 	// Offsets in rb_callable_method_entry_t, and its size.
-	meDef, meOwner, meSize = 16, 32, 40
+	meDef, meCalledID, meOwner, meSize = 16, 24, 32, 40
 	// Offsets in rb_method_definition_t, and its size.
 	defType, defBody, defOriginalID, defSize = 0, 8, 32, 40
 	// Offset in vm_svar.

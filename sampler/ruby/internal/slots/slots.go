@@ -1,4 +1,8 @@
-package ruby
+// Package slots reads the slots through which ZJIT of Ruby's development branch (head) keeps its frames. This ZJIT does
+// not write iseq and pc into a control frame, but the address of a slot on the native stack. The slot points to a JIT
+// frame, which has both (docs/internals/code.md#jits). ZJIT writes a slot again before the frame calls a method. So one
+// system call must read slots, frames and slots again.
+package slots
 
 import (
 	"slices"
@@ -6,11 +10,8 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/stackmem"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
-
-// Head is Ruby's development branch. Its ZJIT does not write iseq and pc into a control frame, but the address of a
-// slot on the native stack. The slot points to a JIT frame, which has both (docs/internals/code.md#jits). ZJIT writes
-// a slot again before the frame calls a method. So one system call must read slots, frames and slots again.
 
 const (
 	// slotGap is the largest gap between two slots that are read as one range, in bytes. A second range costs as much
@@ -21,15 +22,15 @@ const (
 	maxStaleSlot = 2048
 )
 
-// slotSpan is a range of the native stack that holds slots.
-type slotSpan struct {
+// span is a range of the native stack that holds slots.
+type span struct {
 	addr attach.Address
 	off  int // offset in the buffers of the copies
 	size int
 }
 
-// slotPlace is the place of a frame's slot in the buffers. span is -1 if the frame has none.
-type slotPlace struct{ span, off int }
+// place is the place of a frame's slot in the buffers. span is -1 if the frame has none.
+type place struct{ span, off int }
 
 // slotCopy is one copy of the spans. first is the index of its first range in the batch.
 type slotCopy struct {
@@ -37,27 +38,27 @@ type slotCopy struct {
 	first int
 }
 
-// jitSlots reads one thread's slots.
-type jitSlots struct {
+// Slots reads the slots of one thread. The zero value knows none.
+type Slots struct {
 	// at has the addresses of the slots to read, one for each control frame, innermost first. An address is zero if
 	// the frame has no slot. They were learned from the last frames that were read, and are valid for the outermost
 	// len(at) frames.
 	at     []attach.Address
-	places []slotPlace
-	spans  []slotSpan
+	places []place
+	spans  []span
 	size   int // the size of each copy's buffer
 	// copies receive the spans. Copies with an even index are read before the frames, the others after them. The
 	// length of each copy is the length of all spans together. taken is the number of copies in use.
-	copies [2 + moreCopies]slotCopy
+	copies []slotCopy
 	taken  int
 	now    []attach.Address
-	// values are the contents of the slots of the frames that were read last, innermost first.
-	values []attach.Address
+	// Values are the contents of the slots of the frames that were read last, innermost first.
+	Values []attach.Address
 }
 
-// learn sets the slots of the next read. Only the last n bytes of frames are frames on the stack. The bytes before
+// Learn sets the slots of the next read. Only the last n bytes of frames are frames on the stack. The bytes before
 // them are left from calls that have returned. Such calls often happen again, so their slots are read, too.
-func (j *jitSlots) learn(d *code.Decoder, frames []byte, n int) {
+func (j *Slots) Learn(d *code.Decoder, frames []byte, n int) {
 	j.now = d.JITSlots(frames, j.now[:0])
 	last := attach.Address(0)
 	for i := (len(frames)-n)/d.FrameSize() - 1; i >= 0; i-- {
@@ -74,11 +75,11 @@ func (j *jitSlots) learn(d *code.Decoder, frames []byte, n int) {
 		return
 	}
 	j.at = append(j.at[:0], j.now...)
-	j.place()
+	j.layOut()
 }
 
 // innermost returns the slot of the innermost frame that has one, from frame i outward.
-func (j *jitSlots) innermost(i int) attach.Address {
+func (j *Slots) innermost(i int) attach.Address {
 	for ; i < len(j.now); i++ {
 		if j.now[i] != 0 {
 			return j.now[i]
@@ -87,12 +88,12 @@ func (j *jitSlots) innermost(i int) attach.Address {
 	return 0
 }
 
-// place lays out the spans. Slots that are near each other in memory share a span.
-func (j *jitSlots) place() {
+// layOut lays out the spans. Slots that are near each other in memory share a span.
+func (j *Slots) layOut() {
 	j.places, j.spans, j.size = j.places[:0], j.spans[:0], 0
 	for _, slot := range j.at {
 		if slot == 0 {
-			j.places = append(j.places, slotPlace{span: -1})
+			j.places = append(j.places, place{span: -1})
 			continue
 		}
 		if n := len(j.spans); n > 0 {
@@ -101,26 +102,29 @@ func (j *jitSlots) place() {
 				grown := int(slot-s.addr) + 8
 				j.size += grown - s.size
 				s.size = grown
-				j.places = append(j.places, slotPlace{n - 1, s.off + grown - 8})
+				j.places = append(j.places, place{n - 1, s.off + grown - 8})
 				continue
 			}
 		}
-		j.places = append(j.places, slotPlace{len(j.spans), j.size})
-		j.spans = append(j.spans, slotSpan{addr: slot, off: j.size, size: 8})
+		j.places = append(j.places, place{len(j.spans), j.size})
+		j.spans = append(j.spans, span{addr: slot, off: j.size, size: 8})
 		j.size += 8
 	}
 }
 
-// planBefore begins a read of n copies. It adds the spans that are read before the frames to the batch.
-func (j *jitSlots) planBefore(batch []attach.Range, n int) []attach.Range {
+// PlanBefore begins a read of n copies. It adds the spans that are read before the frames to the batch.
+func (j *Slots) PlanBefore(batch []attach.Range, n int) []attach.Range {
 	j.taken = n
+	if missing := n - len(j.copies); missing > 0 {
+		j.copies = append(j.copies, make([]slotCopy, missing)...)
+	}
 	return j.plan(batch, 0)
 }
 
-// planBehind adds the spans that are read after the frames.
-func (j *jitSlots) planBehind(batch []attach.Range) []attach.Range { return j.plan(batch, 1) }
+// PlanBehind adds the spans that are read after the frames.
+func (j *Slots) PlanBehind(batch []attach.Range) []attach.Range { return j.plan(batch, 1) }
 
-func (j *jitSlots) plan(batch []attach.Range, from int) []attach.Range {
+func (j *Slots) plan(batch []attach.Range, from int) []attach.Range {
 	for k := from; k < j.taken; k += 2 {
 		c := &j.copies[k]
 		c.buf, c.first = stackmem.Grow(c.buf, j.size), len(batch)
@@ -131,14 +135,17 @@ func (j *jitSlots) plan(batch []attach.Range, from int) []attach.Range {
 	return batch
 }
 
-// take finds the values of the frames' slots in a batch that was read. drop is how many innermost frames to drop,
+// SameCode reports whether two JIT frames have the same iseq.
+type SameCode func(a, b attach.Address) bool
+
+// Take finds the values of the frames' slots in a batch that was read. drop is how many innermost frames to drop,
 // because a slot was not read or differs between copies. torn is true if a slot differs. The innermost frame's slot
 // may differ if it names the same code, because the frame's pc moves on.
-func (j *jitSlots) take(r *stackReader, batch []attach.Range, frames []byte) (drop int, torn bool) {
-	j.now = r.dec.JITSlots(frames, j.now[:0])
+func (j *Slots) Take(d *code.Decoder, same SameCode, batch []attach.Range, frames []byte) (drop int, torn bool) {
+	j.now = d.JITSlots(frames, j.now[:0])
 	n := len(j.now)
-	j.values = slices.Grow(j.values[:0], n)[:n]
-	clear(j.values)
+	j.Values = slices.Grow(j.Values[:0], n)[:n]
+	clear(j.Values)
 	for i := n - 1; i >= 0; i-- {
 		if j.now[i] == 0 {
 			continue
@@ -147,36 +154,28 @@ func (j *jitSlots) take(r *stackReader, batch []attach.Range, frames []byte) (dr
 		if k < 0 || j.at[k] != j.now[i] {
 			return i + 1, false
 		}
-		v, read := j.value(r, batch, j.places[k], i == 0)
+		v, read := j.value(same, batch, j.places[k], i == 0)
 		if v == 0 {
 			return i + 1, read
 		}
-		j.values[i] = v
+		j.Values[i] = v
 	}
 	return 0, false
 }
 
 // value returns the content of a slot if all copies agree. It returns zero if they differ, or if one could not be
 // read. The innermost frame's copies may differ while they name the same code.
-func (j *jitSlots) value(r *stackReader, batch []attach.Range, p slotPlace, innermost bool) (v attach.Address, read bool) {
+func (j *Slots) value(same SameCode, batch []attach.Range, p place, innermost bool) (v attach.Address, read bool) {
 	for k := range j.copies[:j.taken] {
 		c := &j.copies[k]
 		if batch[c.first+p.span].Failed {
 			return 0, false
 		}
-		w := attach.Address(le64(c.buf[p.off:]))
-		if w == 0 || k > 0 && w != v && !(innermost && r.sameCode(v, w)) {
+		w := attach.Address(view.U64(c.buf[p.off:]))
+		if w == 0 || k > 0 && w != v && !(innermost && same(v, w)) {
 			return 0, true
 		}
 		v = w
 	}
 	return v, true
-}
-
-func (r *stackReader) sameCode(a, b attach.Address) bool {
-	off := attach.Address(jitFrameISeq)
-	var one, two [8]byte
-	batch := append(r.scratch[:0], attach.Range{Addr: a + off, Buf: one[:]}, attach.Range{Addr: b + off, Buf: two[:]})
-	r.scratch = batch
-	return r.readAll(batch) == nil && one == two
 }

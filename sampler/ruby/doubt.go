@@ -1,0 +1,73 @@
+package ruby
+
+import (
+	"hash/maphash"
+	"math/rand/v2"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
+)
+
+// believedReadings is how many readings in a row must show the same unlikely call to be believed. One tick has fewer
+// (maxStackTries), because a reading can slow the program down, so that it keeps in step with the reading.
+const believedReadings = 8
+
+// outOfStepRanges is how many ranges of no use are read at most between two copies. Each takes about 100 ns.
+const outOfStepRanges = 10
+
+// outOfStepNS is how long a reading is put off at most, in nanoseconds. If a loop of the program takes the same time as
+// a reading, each copy finds it at the same place. A wait of random length ends this. Most such loops are shorter.
+const outOfStepNS = 8000
+
+var doubtSeed = maphash.MakeSeed()
+
+// doubtfulStack is a stack in which a frame did not seem to call the next one inward. mark identifies both and all
+// frames outward of them. readings is how many readings in a row have shown them.
+type doubtfulStack struct {
+	mark     uint64
+	readings int
+}
+
+// outOfStep returns how many ranges of no use may be read between two copies of a stack. For a doubtful stack there are
+// some, so that the copies differ in the time between them, as the readings do.
+func (r *stackReader) outOfStep(s *stackState) int {
+	if s.doubtful.readings == 0 {
+		return 0
+	}
+	return outOfStepRanges
+}
+
+// doubt handles a stack whose n innermost frames do not seem to be called by the others. It asks for another reading.
+// At the last one it keeps only the others, or all if several readings in a row agree.
+func (r *stackReader) doubt(t *thread, raw *code.Stack, n int, how way) bool {
+	s, fs := &t.stack, r.o.Code.FrameSize
+	s.restless = restlessReads
+	var h maphash.Hash
+	h.SetSeed(doubtSeed)
+	h.Write(raw.Frames[(n-1)*fs:][frameISeq:]) // without pc and sp of the frame that is called
+	if mark := h.Sum64(); mark != s.doubtful.mark {
+		s.doubtful = doubtfulStack{mark: mark}
+	}
+	s.doubtful.readings++
+	switch {
+	case s.doubtful.readings >= believedReadings:
+		r.ways[wayBelieved]++
+	case raw.Again:
+		for until := r.now() + rand.Int64N(outOfStepNS); r.now() < until; {
+		}
+		return false
+	default:
+		raw.Frames, raw.Cut = raw.Frames[n*fs:], max(raw.Cut-n, 0)
+		raw.CFP += attach.Address(n * fs)
+		if raw.Cut == 0 {
+			raw.CFP = raw.End - attach.Address(len(raw.Frames))
+		}
+		raw.Running, raw.Partial, raw.Again = false, true, false
+		if raw.JIT != nil {
+			raw.JIT = raw.JIT[n:]
+		}
+		r.ways[wayDoubt]++
+	}
+	raw.Racing = false
+	return r.accept(t, raw, how)
+}

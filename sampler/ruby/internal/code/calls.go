@@ -1,0 +1,252 @@
+package code
+
+import (
+	"errors"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
+)
+
+// ErrUnlinked means that a frame of a racing stack does not call the next frame inward (Info.Unlinked).
+var ErrUnlinked = errors.New("a frame does not call the frame inward of it")
+
+const (
+	// maxAliases limits the aliases of aliases.
+	maxAliases = 8
+	// maxBlockDepth is how many frames outward of a block the code around it is searched for.
+	maxBlockDepth = 256
+	// Offsets in rb_callinfo, which stands for the packed word if a call has keyword arguments, in rb_call_data and in
+	// rb_callcache (vm_callinfo.h, vm_core.h, 3.0 to 4.0). In 2.7 the cache is a part of rb_call_data (vm_core.h).
+	infoMethod, dataCache, cacheMethod, cacheMethod27 = 16, 8, 16, 32
+	// Kinds of method definitions (rb_method_type_t): an alias, and a method with refinements. Both lead to another
+	// method entry. methodOptimized forwards (see forwarding). It may have another name, too.
+	methodAlias, methodOptimized, methodRefined = 6, 9, 11
+)
+
+// forwarding are methods that call another method or a block without a frame of their own (vm_call_optimized,
+// vm_insnhelper.c).
+var forwarding = map[string]bool{"send": true, "__send__": true, "public_send": true, "call": true, "()": true, "yield": true, "===": true, "[]": true}
+
+// implicit are methods that Ruby calls for instructions that do not name them: a splat calls to_a, a literal of a Hash
+// calls hash, a constant can call require.
+var implicit = map[string]bool{
+	"method_missing": true, "respond_to_missing?": true, "to_a": true, "to_ary": true, "to_hash": true, "to_proc": true, "to_s": true,
+	"to_str": true, "hash": true, "eql?": true, "<=>": true, "===": true, "const_missing": true, "require": true, "inherited": true,
+	"method_added": true, "singleton_method_added": true, "min": true, "max": true, "pack": true, "include?": true, "call": true,
+}
+
+// link is a call: the place of the caller, and the method called.
+type link struct {
+	code   *iseq
+	method *methodEntry
+	pos    uint32
+}
+
+func (l *link) hash() uint64 {
+	x := (uint64(l.code.addr)>>3 ^ uint64(l.pos)<<40) * 0x9e3779b97f4a7c15
+	x ^= l.method.addr >> 3 * 0xc2b2ae3d27d4eb4f
+	return x ^ x>>29
+}
+
+// raced returns ErrUnlinked and the number of unlinked frames if a stack combines two chains of calls.
+func (d *Decoder) raced(raw *Stack, reused int) (n int, err error) {
+	if !raw.Racing {
+		return 0, nil
+	}
+	if err := d.view.Settle(func() (err error) {
+		n, err = d.unlinked(raw, reused)
+		return err
+	}); err != nil {
+		return 0, err
+	}
+	if n > 0 {
+		return n, ErrUnlinked
+	}
+	return 0, nil
+}
+
+// unlinked returns how many innermost frames can't have been called by the frames outward of them. The copies of a
+// racing stack can combine two chains of calls. Then the innermost frame of one chain does not call the first frame of
+// the other. reused is the number of outermost frames that were checked before.
+func (d *Decoder) unlinked(raw *Stack, reused int) (int, error) {
+	if d.target.ZJITFrames || !d.target.Release.AtLeast(2, 7) {
+		return 0, nil
+	}
+	first := 0
+	if d.halfWritten(raw) {
+		first = 1
+	}
+	var missing error
+	for i := len(d.work) - 1; i >= first; i-- {
+		caller := (*frameWork)(nil)
+		switch {
+		case raw.Cut > 0 && i == raw.Cut-1:
+			continue // its caller is not read
+		case i+1 < len(d.work):
+			caller = &d.work[i+1]
+		case reused > 0:
+			caller = &raw.Kept.decoded[reused-1].work
+		default:
+			continue
+		}
+		ok, err := d.linked(raw, i, caller)
+		if err == view.ErrMissing {
+			missing = err
+		} else if !ok {
+			return i + 1, missing
+		}
+	}
+	return 0, missing
+}
+
+// linked reports whether frame i may have been called by the frame outward of it. It is true if nothing says otherwise.
+func (d *Decoder) linked(raw *Stack, i int, caller *frameWork) (bool, error) {
+	w := &d.work[i]
+	switch {
+	case w.kind == frameSkipped:
+		return true, nil
+	case w.code != nil && w.code.typ != iseqMethod:
+		return d.encloses(raw, i), nil
+	case w.method == nil && w.code != nil:
+		return false, nil // its environment is overwritten, so it has returned
+	case w.method == nil || caller.kind == frameSkipped || caller.code == nil || caller.code.internal || caller.uncertain || caller.pos == posFirstLine:
+		return true, nil
+	}
+	l := link{caller.code, w.method, caller.pos}
+	slot := d.links.At(l.hash())
+	if *slot == l {
+		return true, nil
+	}
+	ok, err := d.calls(&l)
+	if ok && err == nil {
+		if slot.code != nil {
+			slot = d.links.Lose(l.hash(), linkCacheSize)
+		}
+		*slot = l
+	}
+	return ok, err
+}
+
+// encloses reports whether the code around the block of frame i is on the stack outward of it, where the block's
+// environment says. It is true if that is not on the stack or too far away.
+func (d *Decoder) encloses(raw *Stack, i int) bool {
+	fs := d.o.FrameSize
+	frame := func(i int) []byte { return raw.Frames[i*fs:] }
+	ep := attach.Address(view.U64(frame(i)[FrameEP:]))
+	parent := d.work[i].code.parent
+	if parent == 0 || !raw.holds(ep) {
+		return true
+	}
+	around := raw.envOf(ep).specval &^ 3
+	if around < uint64(raw.ValuesAt) || around >= uint64(raw.End) {
+		return true
+	}
+	for j := i + 1; j < len(raw.Frames)/fs; j++ {
+		if j-i > maxBlockDepth || raw.Cut > 0 && j >= raw.Cut {
+			return true
+		}
+		if view.U64(frame(j)[FrameEP:]) == around {
+			return attach.Address(view.U64(frame(j)[FrameISeq:])) == parent
+		}
+	}
+	return false
+}
+
+// calls reports whether the instruction of a call names the method, or has called it.
+func (d *Decoder) calls(l *link) (bool, error) {
+	if implicit[l.method.name] {
+		return true, nil
+	}
+	if l.pos == 0 {
+		return false, nil // no instruction has run yet
+	}
+	words, err := d.view.Bytes(attach.Address(l.code.encoded+8*uint64(l.pos-1)), 16)
+	if err != nil {
+		return true, err
+	}
+	var missing error
+	for ; len(words) > 0; words = words[8:] {
+		at := view.U64(words)
+		if at&7 != 0 || at < 1<<16 {
+			continue
+		}
+		ok, err := d.callsBy(attach.Address(at), l.method)
+		if ok {
+			return true, nil
+		}
+		if err == view.ErrMissing {
+			missing = err
+		}
+	}
+	return false, missing
+}
+
+// callsBy reports whether what may be the data of a call names the method h.
+func (d *Decoder) callsBy(data attach.Address, h *methodEntry) (bool, error) {
+	id, err := d.calledID(data)
+	if err != nil || id == 0 {
+		return false, err
+	}
+	if id == h.called || id == h.original {
+		return true, nil
+	}
+	name, err := d.Objects.IDName(id)
+	if err == nil && forwarding[name] {
+		return true, nil
+	}
+	if err == view.ErrMissing {
+		return false, err
+	}
+	return d.cached(data, h)
+}
+
+// calledID returns the ID of the method that a call's data name.
+func (d *Decoder) calledID(data attach.Address) (uint64, error) {
+	if !d.target.Release.AtLeast(3, 0) {
+		return d.view.Word(data + call27)
+	}
+	info, err := d.view.Word(data)
+	switch {
+	case err != nil:
+		return 0, err
+	case info&callTag != 0:
+		return info >> callShift, nil
+	case !d.Objects.IsObject(info):
+		return 0, nil
+	}
+	return d.view.Word(attach.Address(info) + infoMethod)
+}
+
+// cached reports whether the cache of a call has the method h, directly or as what an alias or a refinement stands for.
+func (d *Decoder) cached(data attach.Address, h *methodEntry) (bool, error) {
+	at := data + cacheMethod27
+	if d.target.Release.AtLeast(3, 0) {
+		cache, err := d.view.Word(data + dataCache)
+		if err != nil {
+			return false, err
+		}
+		at = attach.Address(cache) + cacheMethod
+	}
+	entry, err := d.view.Word(at)
+	for range maxAliases {
+		if err != nil {
+			return false, err
+		}
+		var definition uint64
+		if definition, err = d.view.Word(attach.Address(entry) + meDef); err != nil {
+			return false, err
+		}
+		if entry == h.addr || attach.Address(definition) == h.read[1].at {
+			return true, nil
+		}
+		def, err := d.view.Bytes(attach.Address(definition), defSize)
+		if err != nil {
+			return false, err
+		}
+		if kind := view.U32(def[defType:]) & 15; kind != methodAlias && kind != methodRefined {
+			return kind == methodOptimized, nil
+		}
+		entry = view.U64(def[defBody:])
+	}
+	return false, nil
+}
