@@ -218,6 +218,7 @@ func (d *Decoder) calledID(data attach.Address) (uint64, error) {
 }
 
 // cached reports whether the cache of a call has the method h, directly or as what an alias or a refinement stands for.
+// It is also true if the cache is empty, because the collector can empty it (rb_iseq_mark_and_move of iseq.c).
 func (d *Decoder) cached(data attach.Address, h *methodEntry) (bool, error) {
 	at := data + cacheMethod27
 	if d.target.Release.AtLeast(3, 0) {
@@ -229,8 +230,8 @@ func (d *Decoder) cached(data attach.Address, h *methodEntry) (bool, error) {
 	}
 	entry, err := d.view.Word(at)
 	for range maxAliases {
-		if err != nil {
-			return false, err
+		if err != nil || entry == 0 {
+			return err == nil, err
 		}
 		var definition uint64
 		if definition, err = d.view.Word(attach.Address(entry) + meDef); err != nil {
