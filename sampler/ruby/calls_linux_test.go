@@ -2,7 +2,13 @@ package ruby
 
 import (
 	_ "embed"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
@@ -46,4 +52,61 @@ func TestKindsOfCalls(t *testing.T) {
 			t.Errorf("%d threads with a name, of 91", named)
 		}
 	})
+}
+
+// TestCallsOfStopped stops programs at any instant, also under the JITs, and decodes their stacks as if they were
+// racing. Nothing races then, so all frames must seem to be called by the frames outward of them.
+func TestCallsOfStopped(t *testing.T) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
+		for _, v := range r.Variants(t) {
+			if v.Name == "mn" {
+				continue
+			}
+			for _, program := range []string{"20", "pace", "shared", "blocks", "sent", "raise"} {
+				t.Run(v.Name+" "+program, func(t *testing.T) {
+					p := r.Start(t, chainsProgram, v.Apply(rubytest.Options{Args: []string{program}}))
+					p.Expect(t, "ready")
+					rd := openReader(t, p.PID)
+					rd.stacks.decode = func(raw *code.Stack) (sampler.StackID, code.Info, error) {
+						raw.Racing = true
+						return rd.dec.Decode(raw)
+					}
+					seen := readStopped(t, p, rd)
+					if rd.stacks.ways[wayDoubt]+rd.stacks.ways[wayBelieved] != 0 || seen < stops/10 {
+						t.Errorf("%d different stacks in %d stops, ways %s", seen, stops, rd.stacks.waysTaken())
+					}
+				})
+			}
+		}
+	})
+}
+
+// stops is how often each program is stopped.
+const stops = 50
+
+// readStopped stops a process time and again, reads its stacks, and returns how many different ones it has read.
+func readStopped(t *testing.T, p *rubytest.Process, rd *Reader) int {
+	var s sampler.Sample
+	ids := map[sampler.StackID]bool{}
+	for range stops {
+		p.Signal(t, syscall.SIGSTOP)
+		tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", p.PID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, task := range tasks {
+			if tid, err := strconv.Atoi(task.Name()); err == nil {
+				waitStopped(t, tid)
+			}
+		}
+		if err := rd.Read(sampler.StackTick, &s); err != nil {
+			t.Fatal(err)
+		}
+		for i := range s.Threads {
+			ids[s.Threads[i].Stack] = true
+		}
+		p.Signal(t, syscall.SIGCONT)
+		time.Sleep(time.Duration(rand.IntN(2000)) * time.Microsecond)
+	}
+	return len(ids)
 }
