@@ -152,7 +152,63 @@ module Refined
     end
   end
 end
-using Refined
+
+class Yields
+  def in_yield
+    yield Calls.new
+  end
+  define_method(:in_symbol, &:in_plain.to_proc)
+end
+
+class Wrapped
+  def in_a(x)
+    x.call
+  end
+  def in_b(x)
+    $never.pop
+  end
+end
+
+class Wrapper < Wrapped
+  %i[in_a in_b].each { |name| define_method(name) { |x| super(x) } }
+end
+
+class Other
+  def in_other(*)
+    $never.pop
+    1
+  end
+  alias hash in_other
+  alias to_a in_other
+  alias to_str in_other
+  alias method_missing in_other
+end
+
+class Equal
+  def ==(other)
+    $never.pop
+  end
+  alias eql? ==
+  def hash
+    1
+  end
+end
+
+class Shown
+  def inspect
+    $never.pop
+    ""
+  end
+  def set
+    @x = 1
+  end
+end
+
+class Failure < StandardError
+  def backtrace
+    $never.pop
+  end
+end
 
 c = Calls.new
 list = %w[b a]
@@ -161,8 +217,7 @@ ways = {
   plain: -> { c.in_plain }, keywords: -> { c.in_keywords(1, b: 2) }, hash: -> { h = {b: 2}; c.in_keywords(1, **h) },
   splat: -> { a = [1, 2]; c.in_optional(*a) }, block: -> { c.in_block { wait } }, nested: -> { [1].each { [2].map { c.in_plain } } },
   alias: -> { c.other_name }, alias_method: -> { c.third_name }, alias_of_alias: -> { c.fourth_name }, module: -> { c.in_module },
-  module_alias: -> { c.module_alias }, super: -> { c.in_super(1) }, zsuper: -> { c.in_zsuper(1) }, refined: -> { Base.new.in_public },
-  send: -> { c.send(:in_plain) }, underscore_send: -> { c.__send__(:in_plain) }, send_alias: -> { c.send_on(:in_plain) }, public_send: -> { c.public_send(:in_plain) },
+  module_alias: -> { c.module_alias }, super: -> { c.in_super(1) }, zsuper: -> { c.in_zsuper(1) },   send: -> { c.send(:in_plain) }, underscore_send: -> { c.__send__(:in_plain) }, send_alias: -> { c.send_on(:in_plain) }, public_send: -> { c.public_send(:in_plain) },
   method: -> { c.method(:in_plain).call }, unbound: -> { Base.instance_method(:in_alias).bind(c).call }, symbol: -> { [c].each(&:in_plain) },
   method_block: -> { [1].each(&c.method(:in_keywords)) }, proc: -> { handler.call }, proc_short: -> { handler.() }, proc_index: -> { handler[] },
   proc_case: -> { case 1 when handler then 1 end }, proc_yield: -> { handler.yield }, defined: -> { c.in_defined }, missing: -> { c.in_nothing },
@@ -182,6 +237,16 @@ ways = {
   sprintf: -> { format("%s", c) }, puts: -> { $stderr.puts(c) }, at_block: -> { c.then { |x| x.in_plain } }, cover: -> { (c..c).cover?(1) },
   pattern: -> { Thread.current.instance_exec(&handler) }, or_set: -> { c[1] ||= 2 }, once: -> { /#{c}/o }, trace: -> { TracePoint.new(:call) { c.in_plain }.enable { wait } },
 }
+ways.update(
+  yield_symbol: -> { Yields.new.in_yield(&:in_plain.to_proc) }, defined_symbol: -> { Yields.new.in_symbol(c) },
+  other_hash: -> { {Other.new => 1} }, other_array: -> { [*Other.new] }, other_text: -> { "a" + Other.new }, other_missing: -> { Other.new.nothing },
+  eql: -> { {Equal.new => 1, Equal.new => 2} }, frozen: -> { Shown.new.freeze.set }, frozen_list: -> { [Shown.new].freeze << 1 },
+  backtrace: -> { raise Failure }, yield_block: -> { Yields.new.in_yield { wait } },
+)
+# Up to 2.7 nothing says that the shared instruction is a super.
+ways[:shared_super] = -> { w = Wrapper.new; w.in_a(-> { w.in_b(1) }) } if RUBY_VERSION >= "3"
+using Refined # it changes what all blocks of Symbols below are
+ways[:refined] = -> { Base.new.in_public }
 ways.each { |name, way| t = Thread.new(&way); t.name = name.to_s; t.report_on_exception = false }
 Thread.pass until Thread.list.all? { |t| t == Thread.current || t.stop? }
 puts "ready #{Thread.list.size - 1} of #{ways.size}"

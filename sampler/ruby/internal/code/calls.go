@@ -18,21 +18,26 @@ const (
 	// Offsets in rb_callinfo, which stands for the packed word if a call has keyword arguments, in rb_call_data and in
 	// rb_callcache (vm_callinfo.h, vm_core.h, 3.0 to 4.0). In 2.7 the cache is a part of rb_call_data (vm_core.h).
 	infoMethod, dataCache, cacheMethod, cacheMethod27 = 16, 8, 16, 32
+	// The flags in the packed word begin at callFlags. callSuper is the flag of super (vm_call_flag_bits of
+	// vm_callinfo.h). Up to 3.2 it is callSuper30.
+	callFlags, callSuper, callSuper30 = 16, uint64(1 << 8), uint64(1 << 9)
 	// Kinds of method definitions (rb_method_type_t): an alias, and a method with refinements. Both lead to another
-	// method entry. methodOptimized forwards (see forwarding). It may have another name, too.
-	methodAlias, methodOptimized, methodRefined = 6, 9, 11
+	// method entry. methodOptimized forwards (see forwarding). It may have another name, too. methodBlock
+	// (define_method) can stand for a Symbol, and then calls a method without a frame of its own.
+	methodBlock, methodAlias, methodOptimized, methodRefined = 4, 6, 9, 11
 )
 
 // forwarding are methods that call another method or a block without a frame of their own (vm_call_optimized,
 // vm_insnhelper.c).
 var forwarding = map[string]bool{"send": true, "__send__": true, "public_send": true, "call": true, "()": true, "yield": true, "===": true, "[]": true}
 
-// implicit are methods that Ruby calls for instructions that do not name them: a splat calls to_a, a literal of a Hash
-// calls hash, a constant can call require.
+// implicit are methods that an instruction can call though its data name another one: to convert an argument, to find a
+// key, or to raise an error.
 var implicit = map[string]bool{
-	"method_missing": true, "respond_to_missing?": true, "to_a": true, "to_ary": true, "to_hash": true, "to_proc": true, "to_s": true,
-	"to_str": true, "hash": true, "eql?": true, "<=>": true, "===": true, "const_missing": true, "require": true, "inherited": true,
-	"method_added": true, "singleton_method_added": true, "min": true, "max": true, "pack": true, "include?": true, "call": true,
+	"method_missing": true, "respond_to_missing?": true, "respond_to?": true, "to_a": true, "to_ary": true, "to_hash": true,
+	"to_proc": true, "to_s": true, "to_str": true, "to_int": true, "to_path": true, "hash": true, "eql?": true, "<=>": true, "===": true,
+	"inspect": true, "initialize": true, "backtrace": true, "set_backtrace": true, "warn": true, "inherited": true, "method_added": true,
+	"singleton_method_added": true, "method_undefined": true, "singleton_method_undefined": true,
 }
 
 // link is a call: the place of the caller, and the method called.
@@ -106,7 +111,7 @@ func (d *Decoder) linked(raw *Stack, i int, caller *frameWork) (bool, error) {
 	case w.kind == frameSkipped:
 		return true, nil
 	case w.code != nil && w.code.typ != iseqMethod:
-		return d.encloses(raw, i), nil
+		return w.code.typ == iseqClass || d.encloses(raw, i), nil
 	case w.method == nil && w.code != nil:
 		return false, nil // its environment is overwritten, so it has returned
 	case w.method == nil || caller.kind == frameSkipped || caller.code == nil || caller.code.internal || caller.uncertain || caller.pos == posFirstLine:
@@ -152,11 +157,9 @@ func (d *Decoder) encloses(raw *Stack, i int) bool {
 	return false
 }
 
-// calls reports whether the instruction of a call names the method, or has called it.
+// calls reports whether the instruction of a call may call the method. It is true if the instruction names no method:
+// many instructions, such as a splat or an access to a constant, can call methods.
 func (d *Decoder) calls(l *link) (bool, error) {
-	if implicit[l.method.name] {
-		return true, nil
-	}
 	if l.pos == 0 {
 		return false, nil // no instruction has run yet
 	}
@@ -164,57 +167,64 @@ func (d *Decoder) calls(l *link) (bool, error) {
 	if err != nil {
 		return true, err
 	}
+	named := false
 	var missing error
 	for ; len(words) > 0; words = words[8:] {
-		at := view.U64(words)
+		at := attach.Address(view.U64(words))
 		if at&7 != 0 || at < 1<<16 {
 			continue
 		}
-		ok, err := d.callsBy(attach.Address(at), l.method)
-		if ok {
-			return true, nil
+		id, super, err := d.calledID(at)
+		name := ""
+		if err == nil && id != 0 {
+			name, err = d.Objects.IDName(id)
 		}
 		if err == view.ErrMissing {
 			missing = err
+			continue
+		}
+		if err != nil || name == "" {
+			continue // no data of a call, or the data of a yield
+		}
+		named = true
+		if super || forwarding[name] || id == l.method.called || id == l.method.original {
+			return true, nil
+		}
+		if ok, err := d.cached(at, l.method); ok {
+			return true, nil
+		} else if err == view.ErrMissing {
+			missing = err
 		}
 	}
-	return false, missing
+	if missing != nil || !named || implicit[l.method.name] {
+		return missing == nil, missing
+	}
+	name, err := d.Objects.IDName(l.method.called)
+	return implicit[name], err
 }
 
-// callsBy reports whether what may be the data of a call names the method h.
-func (d *Decoder) callsBy(data attach.Address, h *methodEntry) (bool, error) {
-	id, err := d.calledID(data)
-	if err != nil || id == 0 {
-		return false, err
-	}
-	if id == h.called || id == h.original {
-		return true, nil
-	}
-	name, err := d.Objects.IDName(id)
-	if err == nil && forwarding[name] {
-		return true, nil
-	}
-	if err == view.ErrMissing {
-		return false, err
-	}
-	return d.cached(data, h)
-}
-
-// calledID returns the ID of the method that a call's data name.
-func (d *Decoder) calledID(data attach.Address) (uint64, error) {
+// calledID returns the ID of the method that a call's data name. It is zero for a yield. super is true for a call of
+// super, whose data can name the method of an earlier call.
+func (d *Decoder) calledID(data attach.Address) (id uint64, super bool, err error) {
 	if !d.target.Release.AtLeast(3, 0) {
-		return d.view.Word(data + call27)
+		id, err = d.view.Word(data + call27)
+		return id, false, err
 	}
 	info, err := d.view.Word(data)
 	switch {
 	case err != nil:
-		return 0, err
+		return 0, false, err
 	case info&callTag != 0:
-		return info >> callShift, nil
+		bit := callSuper
+		if !d.target.Release.AtLeast(3, 3) {
+			bit = callSuper30
+		}
+		return info >> callShift, info>>callFlags&bit != 0, nil
 	case !d.Objects.IsObject(info):
-		return 0, nil
+		return 0, false, nil
 	}
-	return d.view.Word(attach.Address(info) + infoMethod)
+	id, err = d.view.Word(attach.Address(info) + infoMethod)
+	return id, false, err
 }
 
 // cached reports whether the cache of a call has the method h, directly or as what an alias or a refinement stands for.
@@ -245,7 +255,7 @@ func (d *Decoder) cached(data attach.Address, h *methodEntry) (bool, error) {
 			return false, err
 		}
 		if kind := view.U32(def[defType:]) & 15; kind != methodAlias && kind != methodRefined {
-			return kind == methodOptimized, nil
+			return kind == methodOptimized || kind == methodBlock, nil
 		}
 		entry = view.U64(def[defBody:])
 	}
