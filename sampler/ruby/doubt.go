@@ -63,9 +63,6 @@ func (r *stackReader) doubt(t *thread, raw *code.Stack, n int, how way) bool {
 			raw.CFP = raw.End - attach.Address(len(raw.Frames))
 		}
 		raw.Running, raw.Partial, raw.Again = false, true, false
-		if raw.JIT != nil {
-			raw.JIT = raw.JIT[n:]
-		}
 		r.ways[wayDoubt]++
 	}
 	raw.Racing = false
