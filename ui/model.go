@@ -97,9 +97,9 @@ func (m *Model) Init() tea.Cmd {
 }
 
 const (
-	// firstTick is the time from the first picture, which shows no samples, to the second. Each later interval is a
-	// quarter longer, up to Options.Repaint. So the first data appears at once, and early pictures cost little because
-	// there is little data.
+	// firstTick is the longest time from the first picture, which shows no samples, to the second. The first sample
+	// wakes the screen earlier (Store.Stir). Each later interval is a quarter longer, up to Options.Repaint. So the
+	// first data appears at once, and early pictures cost little because there is little data.
 	firstTick = 20 * time.Millisecond
 	// restAfter is the length of the pause after a picture, as a multiple of the picture's drawing time. It is at most
 	// longestRest. The pause leaves the machine to other work.
@@ -113,10 +113,14 @@ const (
 func (m *Model) tick() tea.Cmd {
 	m.pace = min(max(m.pace*5/4, firstTick), m.Opt.Repaint)
 	rest := max(m.pace, min(restAfter*m.drawing, longestRest))
-	if !m.idle || m.Playing || m.pace < m.Opt.Repaint || m.fleet != nil {
+	switch {
+	case m.LastNS == 0: // the first sample ends the pause
+	case !m.idle || m.Playing || m.pace < m.Opt.Repaint || m.fleet != nil:
 		return tea.Tick(rest, func(t time.Time) tea.Msg { return tickMsg(t) })
+	default:
+		rest = max(rest, idleTick)
 	}
-	timer, stirred := time.NewTimer(max(rest, idleTick)), m.store.Stirred
+	timer, stirred := time.NewTimer(rest), m.store.Stirred
 	return func() tea.Msg {
 		defer timer.Stop()
 		select {

@@ -52,7 +52,8 @@ type painter struct {
 	entered, left bool
 }
 
-// leastBetween is the shortest time between two pictures on the terminal while a key is held down.
+// leastBetween is the shortest time between two pictures on the terminal while a key is held down. The second picture
+// does not wait, because the first one shows no samples.
 const leastBetween = 50 * time.Millisecond
 
 // newProgram returns a program of Bubble Tea on a terminal, and the painter that runs it. If out is nil,
@@ -175,7 +176,7 @@ func (p *painter) paintUntil(done <-chan struct{}) (err error) {
 		}
 	}()
 	var shown time.Time
-	for {
+	for first := true; ; {
 		select {
 		case <-done:
 			return nil
@@ -188,7 +189,11 @@ func (p *painter) paintUntil(done <-chan struct{}) (err error) {
 			case <-time.After(rest):
 			}
 		}
-		if p.show() {
+		switch {
+		case !p.show():
+		case first:
+			first = false
+		default:
 			shown = time.Now()
 		}
 	}

@@ -3,8 +3,10 @@ package ui
 import (
 	"bytes"
 	"image/color"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -136,6 +138,66 @@ func TestFirstPicturesComeFast(t *testing.T) {
 	if m.pace != m.Opt.Repaint || sum > 2*time.Second {
 		t.Errorf("after %v a tick is %v", sum, m.pace)
 	}
+}
+
+// TestFirstSampleWakesScreen: the first sample ends the pause after the first picture, however long the pause is.
+func TestFirstSampleWakesScreen(t *testing.T) {
+	src := demosource.New(demosource.Options{Length: time.Second})
+	store, err := newStore(src, scene.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := NewModel(store, scene.Options{Repaint: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Update(tea.WindowSizeMsg{Width: 120, Height: 40})
+	m.pace = time.Hour
+	synctest.Test(t, func(t *testing.T) {
+		store.Stirred = make(chan struct{}, 1)
+		ticked := make(chan tea.Msg, 1)
+		cmd, began := m.tick(), time.Now()
+		go func() { ticked <- cmd() }()
+		synctest.Wait()
+		store.Feed(record(t, demosource.Options{Length: 100 * time.Millisecond})[0])
+		m.Update(<-ticked)
+		if waited := time.Since(began); waited != 0 || m.LastNS == 0 {
+			t.Errorf("the first sample is shown after %v, newest sample %d", waited, m.LastNS)
+		}
+	})
+}
+
+// TestPaintingKeepsPace: the second picture is written at once. Later pictures are leastBetween apart.
+func TestPaintingKeepsPace(t *testing.T) {
+	s := newScreen(t, 120, 40, demosource.Options{Length: time.Second}, scene.Options{})
+	synctest.Test(t, func(t *testing.T) {
+		out := make(moments, 10)
+		_, p := newProgram(t.Context(), s.model, out)
+		p.profiled, p.entered = true, true
+		p.wake = make(chan struct{}, 1)
+		done, ended := make(chan struct{}), make(chan error)
+		go func() { ended <- p.paintUntil(done) }()
+		began := time.Now()
+		for i, want := range []time.Duration{0, 0, leastBetween, 2 * leastBetween} {
+			s.model.grid.Area().Put(0, 0, strconv.Itoa(i), canvas.Style{})
+			p.paint(&s.model.grid)
+			if at := (<-out).Sub(began); at != want {
+				t.Errorf("picture %d was written after %v, want %v", i, at, want)
+			}
+		}
+		close(done)
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// moments is a terminal that reports when each write comes.
+type moments chan time.Time
+
+func (m moments) Write(b []byte) (int, error) {
+	m <- time.Now()
+	return len(b), nil
 }
 
 // TestPaintingPanics: a panic of the goroutine that paints, which Bubble Tea knows nothing of, is an error that says

@@ -325,7 +325,7 @@ func (s *Store) foldOne(x *sampler.Sample) {
 		first, _ := v.Timeline.Range()
 		s.marks.add(x, v.Findings.Told(), v.Findings.Growing(), WhyUnjudged(v.Findings, x.TimeNS-first), s.stacks, s.meters, s.quality.Quality)
 	}
-	if s.slow && (!x.Slow || x.TimeNS-s.last >= rareNS) {
+	if s.last == 0 || s.slow && (!x.Slow || x.TimeNS-s.last >= rareNS) {
 		s.Stir()
 	}
 	s.last, s.slow = x.TimeNS, x.Slow
@@ -335,7 +335,7 @@ func (s *Store) foldOne(x *sampler.Sample) {
 // newer one wakes up the screen. Then the screen need not wake up by itself to draw it.
 const rareNS = int64(900e6)
 
-// Stir wakes up a screen that rests because the process is idle.
+// Stir wakes up a screen that waits for the first sample, or that rests because the process is idle.
 func (s *Store) Stir() {
 	select {
 	case s.Stirred <- struct{}{}:
