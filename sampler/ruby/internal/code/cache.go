@@ -92,9 +92,10 @@ type cache struct {
 	hot     []entry
 	hotList hotNumber
 	// chain is used while the code follows the links from an environment on the heap outward. It has the path so far.
-	chain  []envPlace
-	ranges []attach.Range
-	again  []byte
+	chain     []envPlace
+	ranges    []attach.Range
+	scattered view.Scattered
+	again     []byte
 	// A check reads memory that several witnesses share (heap.Witness) only once. shared maps an address to the index
 	// in ranges that reads it. order has the index for each witness.
 	shared map[attach.Address]int32

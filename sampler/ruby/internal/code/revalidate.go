@@ -170,7 +170,7 @@ func (d *validator) check() (same bool, err error) {
 			d.order = append(d.order, n)
 		}
 	}
-	calls, err := d.target.Mem.ReadBatch(d.ranges)
+	calls, err := d.scattered.Read(d.target.Mem, d.ranges)
 	d.view.Calls += calls
 	if err != nil {
 		return false, err
