@@ -98,7 +98,8 @@ func helper(mode string) error {
 		}
 		return <-failed
 	case strings.HasPrefix(mode, "churn "):
-		// Threads wait, are born and end, and one that is not the main one calls exec, forever. Each time says so.
+		// Threads wait, others begin and end, and a thread other than the main one calls exec. The new program does
+		// the same, forever. It prints a line each time.
 		n, err := strconv.Atoi(mode[6:])
 		if err != nil {
 			return err

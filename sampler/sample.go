@@ -44,9 +44,9 @@ type ThreadBits uint16
 const (
 	// BitQueued means that the thread's own node is linked into its ractor's queue for the GVL.
 	BitQueued ThreadBits = 1 << iota
-	// BitLinked means that the thread is proven to run. From 3.3 on its running_threads node is linked. Before 3.3
-	// there is no such node. There it means that the owner field named the thread at the start or at the end of the
-	// read.
+	// BitLinked means that the thread is proven to run. From 3.3 on, its running_threads node is linked. Earlier
+	// releases have no such node. With these, the field that has the GVL's owner named the thread at the start or at
+	// the end of the read.
 	BitLinked
 	// BitBlockingRegion means that rb_thread_t.blocking_region_buffer is set. It is set from the start of a region
 	// without the GVL until the GVL is held again, so also during the queueing afterwards.

@@ -119,7 +119,7 @@ func (f ForeignProgram) Describe() (what, help string) {
 	return fmt.Sprintf("it runs %s", f.Exe), "Give the PID of the Ruby process itself, not of the shell or supervisor that started it; `ddtop ps` lists them."
 }
 
-// maxRubies limits the files with a Ruby that are examined in one process.
+// maxRubies limits how many mapped files that contain a Ruby interpreter are examined in one process.
 const maxRubies = 16
 
 // Image is one mapping of a whole file. A path can have several images: a file that was replaced and loaded again, or

@@ -55,7 +55,8 @@ func TestHTMLDifference(t *testing.T) {
 	}
 }
 
-// TestHTMLDifferenceIsBounded: of many stacks the heaviest are on the page. The page takes little beside them.
+// TestHTMLDifferenceIsBounded: if there are very many stacks, the page has only those with the most time. Making the
+// page takes little memory in addition to the stacks.
 func TestHTMLDifferenceIsBounded(t *testing.T) {
 	rubytest.Long(t)
 	var both [2]Comparable

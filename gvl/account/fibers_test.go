@@ -243,8 +243,8 @@ func TestFibersOlderLook(t *testing.T) {
 	}
 }
 
-// TestFibersStale: if no reading of fibers comes, a request does not wait for ever. A gap in the samples ends no
-// request that goes on.
+// TestFibersStale: if fibers are not read for staleNS, a suspended request counts as ended. A gap in the samples does
+// not end a request.
 func TestFibersStale(t *testing.T) {
 	f := newFiberStory()
 	f.tick(0, true)

@@ -403,13 +403,14 @@ func (r *Requests) gone(q *openRequest, atNS int64) bool {
 	return true
 }
 
-// hasLeft reports whether a request has ended. readings is the number of readings of stacks without it, and awayNS the
-// time since. fiber is true if it was on a fiber that can be resumed.
-func hasLeft(fiber bool, readings int, awayNS int64) bool {
+// hasLeft reports whether a request that no thread serves any more has ended. readings is the number of readings of
+// stacks since its last thread left it, and sinceNS the time since then. fiber is true if the request is on a fiber
+// that can be resumed.
+func hasLeft(fiber bool, readings int, sinceNS int64) bool {
 	if fiber {
-		return awayNS > suspendedNS
+		return sinceNS > suspendedNS
 	}
-	return readings >= leftReadings && awayNS >= leftNS
+	return readings >= leftReadings && sinceNS >= leftNS
 }
 
 // stands fills in x, which is the request q or a copy of it: the end, slack and progress, by what is known at atNS.

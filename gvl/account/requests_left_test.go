@@ -170,8 +170,9 @@ func TestRequestOverBetweenReadings(t *testing.T) {
 	}
 }
 
-// TestRequestLeftBeforeChanges: the first change of a thread shows that it has begun another request. When it has ended
-// the one before is not known, so the middle is taken, and the length says how wrong this can be.
+// TestRequestLeftBeforeChanges: the first change of a thread shows that it has begun another request. The end of the
+// request before is not known. So it is taken to be in the middle between the last reading of this request and the
+// begin of the next one, and SlackNS says how wrong the length can be.
 func TestRequestLeftBeforeChanges(t *testing.T) {
 	dict := sampler.NewDictionary()
 	m := newFolded(gvltest.ProcOf(sampler.EraSched), dict)

@@ -628,8 +628,9 @@ func TestAgesSayTheirUncertainty(t *testing.T) {
 	}
 }
 
-// TestRequestsFoundLate: a reader may have had no time to look for requests while it read stacks. These requests have
-// an age, to within that time. Lengths leave them out, because the shorter ones had ended.
+// TestRequestsFoundLate: while a reader has no time to look for requests, it reads only stacks. A request that begins
+// meanwhile is found late, so its age is uncertain by this time. It does not count for the lengths, because shorter
+// requests of the same time had ended before they could be found.
 func TestRequestsFoundLate(t *testing.T) {
 	y := newRequestStory()
 	y.ticks(5)

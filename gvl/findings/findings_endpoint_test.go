@@ -157,7 +157,8 @@ func TestFindingsNameWhoAsks(t *testing.T) {
 	s.names(s.one("db_slow"), "")
 }
 
-// Whoever holds a lock is named with the route it holds it for.
+// TestFindingsNameForWhomALockIsHeld: a finding that names the holder of a lock also names the route that this thread
+// serves while it holds the lock.
 func TestFindingsNameForWhomALockIsHeld(t *testing.T) {
 	s := newScene(t)
 	s.serve(1, "POST checkout#create", "")

@@ -15,13 +15,14 @@ func (s *scene) waitsIn(id sampler.ThreadID, turns int64, labels ...string) samp
 	return s.at(th, s.stack(append([]string{"c:Thread::Queue#pop"}, labels...)...))
 }
 
-// TestGates: a method that lets so many in and has the others wait is told from one in which workers wait for jobs.
+// TestGates: ddtop distinguishes a method that lets only some threads in from a method in which workers wait for jobs.
 func TestGates(t *testing.T) {
 	wait := []string{"Pool#with", "Shop#order", "Web#run"}
 	inside := []string{"c:IO#read", "Shop#query", "block in Shop#order", "Pool#with", "Shop#order", "Web#run"}
 	for _, c := range []struct {
 		what string
-		// in are the threads inside at a time, of six; vain: who waits is woken again and again; out: those not inside are elsewhere.
+		// in returns which of the six threads are inside the method in a given second. vain is true if the waiting
+		// threads are woken again and again, but do not get in.
 		in   func(second int64) []sampler.ThreadID
 		vain bool
 		want []string

@@ -64,8 +64,9 @@ func (c ProcCell) GC() float64 { return gvl.Ratio(c.GCNS, c.SampledNS) }
 // maxCells limits the cells of one row or lane.
 const maxCells = 1 << 16
 
-// Window returns a period of about spanNS that ends at toNS or just after, and divides into cols cells. The cells are
-// whole stored columns and aligned to them. So the picture moves by whole columns and does not shimmer.
+// Window returns a period of about spanNS that ends at toNS or just after, and divides into cols cells. Each cell
+// covers a whole number of stored columns, and begins at a multiple of its own length. So the picture moves by whole
+// cells and does not shimmer.
 func (t *Timeline) Window(toNS, spanNS int64, cols int) (fromNS, endNS int64) {
 	cols = max(cols, 1)
 	width := max((spanNS/int64(cols)+t.columnNS-1)/t.columnNS, 1) * t.columnNS

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestFormatByName (readAll has unzipped pprof): a file holds what its name says, whatever the case of its letters; any
-// other name has the usual format.
+// TestFormatByName: the ending of a file's name chooses its format, in upper or lower case. A name without an ending,
+// or with .txt, chooses the text. An ending that looks like a format but is none is refused. (readAll unzips pprof.)
 func TestFormatByName(t *testing.T) {
 	t.Parallel()
 	recorded := valuesFile(t)

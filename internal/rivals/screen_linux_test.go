@@ -27,7 +27,7 @@ const (
 	maxDrawn = 4 << 20
 	// frameTimeout is how long the first row may take on a full machine.
 	frameTimeout = time.Minute
-	// leaveTimeout is how long the screen may take to go.
+	// leaveTimeout is how long the screen may take to end.
 	leaveTimeout = time.Minute
 	// screenSettle is how long a screen is open before its cost is measured for screenLength.
 	screenSettle, screenLength = 3 * time.Second, 5 * time.Second

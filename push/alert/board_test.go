@@ -202,7 +202,7 @@ func TestInformationIsNoAlarm(tt *testing.T) {
 	}
 }
 
-// TestServiceThatChanges: a process that gets another name of its service ends the findings of the former.
+// TestServiceThatChanges: if the service tag of a process changes, the alerts of the old service end.
 func TestServiceThatChanges(tt *testing.T) {
 	t := newTold()
 	f := t.process(1, "ruby")

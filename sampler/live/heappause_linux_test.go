@@ -151,7 +151,8 @@ func TestPauseHeapTakesAll(t *testing.T) {
 	before := anonymousOf(t, p.PID)
 	z, release := stopOnce(t, s, func(uint64, time.Duration, time.Duration) {})
 	defer release()
-	// Pages of a file's variables that were read and never written are resident and not anonymous.
+	// The data segments of the program and its libraries have pages that were read but never written. They are
+	// resident, but not anonymous.
 	const unwritten = 2 << 20
 	if after := anonymousOf(t, p.PID); z.Bytes < before || z.Bytes > after+unwritten || after > before+unwritten {
 		t.Errorf("%d bytes were copied, and %d to %d are resident", z.Bytes, before, after)
@@ -161,7 +162,7 @@ func TestPauseHeapTakesAll(t *testing.T) {
 	}
 }
 
-// anonymousOf is the resident memory of a process without its files, by the kernel.
+// anonymousOf returns the resident memory of a process without its files, as the kernel reports it.
 func anonymousOf(t *testing.T, pid int) uint64 {
 	t.Helper()
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")

@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// argumentsProgram has threads that wait in C functions called with a path: named pipes without a writer. Their names
-// show how they were called.
+// argumentsProgram has threads that wait in C functions. Each function was called with the path of a named pipe that
+// has no writer. The name of the pipe, which is also the thread's name, shows how the function was called.
 const argumentsProgram = `
 dir = "."
 CALLS = {

@@ -37,7 +37,7 @@ type toldThread struct {
 	Fiber  map[string]told // by names in hexadecimal
 }
 
-// values reads a program's values and compares them with what it says.
+// values reads the values of a Ruby program from memory, and compares them with the program's own output (told).
 type values struct {
 	g        *realTarget
 	o        *heap.Objects

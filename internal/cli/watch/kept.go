@@ -123,8 +123,9 @@ func (k *Folder) begin(base string) (*keptRecording, error) {
 	return r, nil
 }
 
-// close ends the recording. If whole is true, the file gets its final name. Otherwise it remains as a partial file. If
-// some is false, it has no samples and is removed. kept is the path of the file, or "".
+// close ends the recording. If whole is true, the file is complete and gets its final name. If only some is true, the
+// file has samples and remains as a partial file. If both are false, it is removed. kept is the path of the file. It is
+// empty if there is none.
 func (r *keptRecording) close(whole, some bool) (kept string, err error) {
 	defer r.to.Close()
 	switch {

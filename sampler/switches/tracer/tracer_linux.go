@@ -50,7 +50,7 @@ type Tracer struct {
 	feeds  map[uint32]*Feed
 	// filled counts how often the ring for records may have been full before read emptied it.
 	filled uint64
-	// record is the record that read decodes at the moment. It is reused for the next record.
+	// record is the record that the method read is decoding. It is reused for the next record.
 	record switches.Record
 	bell   bell
 }

@@ -1,4 +1,5 @@
-// Package apart runs work that may hang, each on a thread of its own, and stops waiting for it after a limit.
+// Package apart runs functions that may hang. Each runs on a thread of its own, and its caller stops waiting after a
+// limit.
 package apart
 
 import (

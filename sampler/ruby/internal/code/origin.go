@@ -172,7 +172,8 @@ func siteOrigin(rest string) (sampler.Origin, string) {
 	return sampler.OriginGem, name
 }
 
-// gemOf returns the innermost gem folder of a file, by the layout of gem folders, or "" if it is in none.
+// gemOf returns the innermost gem folder of a file, and the gem's name. It looks only at the path. Both results are ""
+// if the file is in no gem folder.
 func gemOf(file string) (dir, gem string) {
 	const mark, packed = "/gems/", "/vendor/cache/"
 	if i := strings.LastIndex(file, packed); i >= 0 {
