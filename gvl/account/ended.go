@@ -6,8 +6,8 @@ import "github.com/ddtop/ddtop/sampler"
 const OtherEndpoints = "(other)"
 
 // EndedCounts counts the requests and jobs that end, by their last known endpoint. It counts the same as Requests but
-// remembers no requests, so it can run for weeks. A request shorter than the time between two readings of stacks may
-// be missed. EndedCounts is not safe for concurrent use.
+// remembers no requests, so it can run for weeks. If changes do not show which requests begin, a request shorter than
+// the time between two readings of stacks may be missed. EndedCounts is not safe for concurrent use.
 type EndedCounts struct {
 	dict *sampler.Dictionary
 	open map[sampler.WorkNumber]*countedRequest
@@ -43,8 +43,14 @@ func NewEndedCounts(dict *sampler.Dictionary) *EndedCounts {
 }
 
 // Feed adds the next sample. Any sample can show that a request has begun, because ddtop reads the stack of a thread
-// that begins new work at once. Only samples that read all stacks show that a request has ended.
+// that begins new work at once. Changes show requests that have begun between two samples. Only samples that read all
+// stacks show that a request has ended.
 func (c *EndedCounts) Feed(s *sampler.Sample) {
+	for i := range s.Changes.List {
+		if x := &s.Changes.List[i]; x.Thread != 0 && x.Doing.Work != 0 {
+			c.serves(x.Thread, x.Doing.Work, x.AtNS, false)
+		}
+	}
 	if s.Depth != sampler.StackTick {
 		c.begun(s)
 		return
@@ -88,15 +94,21 @@ func (c *EndedCounts) Feed(s *sampler.Sample) {
 // begun adds the requests that a sample shows for the first time.
 func (c *EndedCounts) begun(s *sampler.Sample) {
 	for i := range s.Threads {
-		t := &s.Threads[i]
-		if t.Serving.Work == 0 || t.Serving.Work == c.of[t.ID].work {
-			continue
+		if t := &s.Threads[i]; t.Serving.Work != 0 {
+			c.serves(t.ID, t.Serving.Work, s.TimeNS, len(t.Resumers) > 0)
 		}
-		q := c.find(t.Serving.Work)
-		c.of[t.ID] = servedBy{work: t.Serving.Work, q: q, round: c.round}
-		if q != nil {
-			q.seenNS, q.round, q.readings, q.fiber = s.TimeNS, c.round, 0, len(t.Resumers) > 0
-		}
+	}
+}
+
+// serves notes that a thread works for a request from atNS on. fiber is true if it does so on a resumed fiber.
+func (c *EndedCounts) serves(thread sampler.ThreadID, work sampler.WorkID, atNS int64, fiber bool) {
+	if work == c.of[thread].work {
+		return
+	}
+	q := c.find(work)
+	c.of[thread] = servedBy{work: work, q: q, round: c.round}
+	if q != nil {
+		q.seenNS, q.round, q.readings, q.fiber = atNS, c.round, 0, fiber
 	}
 }
 

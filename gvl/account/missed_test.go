@@ -63,7 +63,7 @@ func TestMissedByCopies(t *testing.T) {
 		{"brief ones have no record", false, false, false, true, true},
 	} {
 		dict := sampler.NewDictionary()
-		m := newFolded(gvltest.ProcOf(sampler.EraSched), dict)
+		m, ended := newFolded(gvltest.ProcOf(sampler.EraSched), dict), NewEndedCounts(dict)
 		last, number := int64(gvltest.Base), sampler.WorkNumber(0)
 		for n := range int64(100) {
 			x := &sampler.Sample{TimeNS: gvltest.Base + n*2e8, Depth: sampler.StackTick, Ractors: []sampler.Ractor{{ID: stream.MainRactor}}}
@@ -105,8 +105,15 @@ func TestMissedByCopies(t *testing.T) {
 			x.Threads = []sampler.Thread{th}
 			last = x.TimeNS
 			m.Feed(x)
+			ended.Feed(x)
 		}
 		list := m.Requests.Endpoints(0, last)
+		for n := range int64(3) { // only readings of stacks show EndedCounts that a request has ended
+			ended.Feed(&sampler.Sample{TimeNS: last + (n+1)*2e8, Depth: sampler.StackTick})
+		}
+		if n := ended.Take()["GET /"]; n != int64(list[0].Ended) {
+			t.Errorf("%s: EndedCounts has %d, Requests has %d", c.name, n, list[0].Ended)
+		}
 		if len(list) != 1 || list[0].Ended < 160 || AtLeast(list) != c.want || list[0].AtLeast != c.want {
 			t.Errorf("%s: %+v", c.name, list)
 		}
