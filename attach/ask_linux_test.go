@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A question that computes for longer than the patience is answered: a full machine does the same to each question. One
-// that the kernel does not answer is given up.
+// TestAskWaitsForWhatLacksACPU: a question that computes for longer than the patience is answered, because on a full
+// machine each question can take so long. If a question blocks in the kernel, or waits for another goroutine, Ask gives
+// up.
 func TestAskWaitsForWhatLacksACPU(t *testing.T) {
 	t.Parallel()
 	const patience = 40 * time.Millisecond
@@ -19,7 +20,7 @@ func TestAskWaitsForWhatLacksACPU(t *testing.T) {
 		if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &from); err != nil {
 			return 0, err
 		}
-		// With a 16th of a CPU this is done before Ask gives up.
+		// Even with a 16th of a CPU, this ends before Ask gives up.
 		for now = from; now.Nano() < from.Nano()+int64(patience+patience/4); n++ {
 			if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now); err != nil {
 				return 0, err
@@ -44,7 +45,7 @@ func TestAskWaitsForWhatLacksACPU(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	fd := int(r.Fd()) // which makes reading block in the kernel
+	fd := int(r.Fd()) // Fd makes reads block in the kernel
 	began := time.Now()
 	n, err = ask(1, patience, "reading a pipe", func() (int, error) { return unix.Read(fd, make([]byte, 1)) })
 	if n != 0 || !errors.Is(err, ErrNoAnswer) {
@@ -53,7 +54,8 @@ func TestAskWaitsForWhatLacksACPU(t *testing.T) {
 	w.Close()
 }
 
-// lacksCPU tells a thread that waits in the kernel from one that does not.
+// TestLacksCPU: lacksCPU is true for a thread that has not begun. It is false for a thread that waits in the kernel,
+// and for a TID that no thread has.
 func TestLacksCPU(t *testing.T) {
 	t.Parallel()
 	if !lacksCPU(0) || lacksCPU(1<<22+1) {

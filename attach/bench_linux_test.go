@@ -10,7 +10,7 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// benchTarget starts a helper and gives the address of a page that can be read.
+// benchTarget starts a helper and returns it with the address of a readable page.
 func benchTarget(b *testing.B) (*Process, Address) {
 	b.Helper()
 	cmd := exec.Command("/proc/self/exe")

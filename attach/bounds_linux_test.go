@@ -27,12 +27,12 @@ func (s sparseCore) ReadAt(b []byte, at int64) (int, error) {
 	return len(b), nil
 }
 
-// TestCoreOfManyRegisters: notes that are not read cost no memory, whatever size they say.
+// TestCoreOfManyRegisters: a note that ddtop does not read takes no memory, whatever size it claims.
 func TestCoreOfManyRegisters(t *testing.T) {
 	const registers = 400 << 20
 	core := makeCore(nil, nil, 1, 77)
 	notes := binary.LittleEndian.Uint64(core[64+32:])
-	// A note of the kernel's, of the owner LINUX, before the others.
+	// This is a note of the kernel, with the owner LINUX.
 	fat := binary.LittleEndian.AppendUint32(nil, 6)
 	fat = binary.LittleEndian.AppendUint32(fat, registers)
 	fat = append(binary.LittleEndian.AppendUint32(fat, 0x202), "LINUX\x00\x00\x00"...)
@@ -53,7 +53,7 @@ func TestCoreOfManyRegisters(t *testing.T) {
 	}
 }
 
-// TestLongCommandLine: ddtop takes the first 64 KB of a command line of a megabyte, and marks it as cut.
+// TestLongCommandLine: if a command line has a megabyte, ddtop reads the first 64 KB and marks them as cut.
 func TestLongCommandLine(t *testing.T) {
 	args := []string{"-c", "echo up; read x"}
 	for range 10 {

@@ -15,20 +15,20 @@ import (
 	"github.com/ddtop/ddtop/attach/mapped"
 )
 
-// piece is a segment of a made-up core; the content is what the core keeps of it.
+// piece is a segment of a made-up core. content is the part of the segment that the core has.
 type piece struct {
 	addr    uint64
 	size    uint64
 	content []byte
 }
 
-// mapped is an entry of a made-up NT_FILE.
+// mappedFileOf is an entry of a made-up NT_FILE.
 type mappedFileOf struct {
 	start, end, page uint64
 	path             string
 }
 
-// note makes one note.
+// note returns one note of a core.
 func note(kind uint32, desc []byte) []byte {
 	b := binary.LittleEndian.AppendUint32(nil, 5)
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(desc)))
@@ -38,13 +38,13 @@ func note(kind uint32, desc []byte) []byte {
 	return append(b, make([]byte, -len(desc)&3)...)
 }
 
-// testRegister is a word of the registers that makeCore gives a thread.
+// testRegister returns a word of the registers that makeCore gives to a thread.
 func testRegister(tid uint32, i int) uint64 { return uint64(tid)<<40 | uint64(i) }
 
-// testVDSO is where the vDSO of a made-up core is.
+// testVDSO is the address of the vDSO in a made-up core.
 const testVDSO = 0x13000
 
-// makeCore writes a core as the kernel does. Memory that the core does not hold is code.
+// makeCore returns a core as the kernel writes it. A segment that the core does not have is code.
 func makeCore(pieces []piece, files []mappedFileOf, entry uint64, tids ...uint32) []byte {
 	var notes []byte
 	for _, tid := range tids {
@@ -120,16 +120,16 @@ func content(n int, seed byte) []byte {
 	return b
 }
 
-// program is the content of a file that begins as programs and libraries do.
+// program returns the content of a file that begins like a program or a library.
 func program(n int, seed byte) []byte {
 	b := content(n, seed)
 	copy(b, elf.ELFMAG)
 	return b
 }
 
-// coreWith writes a core and the file it had mapped, library, of three pages at 0x10000: the core keeps its first page,
-// has a segment without content for the second and none for the third. Before it lie two pages of memory, behind it
-// one.
+// coreWith writes a core, and the mapped file library of three pages at 0x10000. The core has the first page of
+// library. For the second page it has a segment without content, and for the third no segment. Two pages of memory lie
+// before library and one page after it.
 func coreWith(t *testing.T, library []byte) (core, path string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -150,7 +150,8 @@ func coreWith(t *testing.T, library []byte) (core, path string) {
 	return core, path
 }
 
-// TestCoreReads reads over all the borders between what the core keeps and what the mapped file holds.
+// TestCoreReads: reads that cross the borders between the core's content and the mapped file return the right bytes. A
+// read of unmapped memory, or of a missing file, returns an error.
 func TestCoreReads(t *testing.T) {
 	library := append(program(0x1000, 5), content(0x2000, 77)...)
 	path, _ := coreWith(t, library)
@@ -185,7 +186,8 @@ func TestCoreReads(t *testing.T) {
 	}
 }
 
-// TestCoreMaps: all memory is listed once, with the rights of its segment. A file without a segment may be code.
+// TestCoreMaps: all memory is listed once, with the rights of its segment. A part of a file without a segment counts as
+// code.
 func TestCoreMaps(t *testing.T) {
 	core, path := coreWith(t, program(0x1000, 5))
 	c, err := OpenCore(core, CoreFiles{})
@@ -206,7 +208,7 @@ func TestCoreMaps(t *testing.T) {
 	}
 }
 
-// TestCoreRegisters: each thread has the registers of its note.
+// TestCoreRegisters: each thread has the registers of its note. If a note is cut short, its thread has none.
 func TestCoreRegisters(t *testing.T) {
 	b := makeCore(nil, nil, 0, 7, 8)
 	c, err := newCore("core", bytes.NewReader(b), int64(len(b)))
@@ -233,7 +235,8 @@ func TestCoreRegisters(t *testing.T) {
 	}
 }
 
-// TestCoreModule: a file is refused if the core holds nothing of it to compare, because its code may be another's.
+// TestCoreModule: if the core has no part of a file to compare, the file is refused, because its code may be another
+// file's.
 func TestCoreModule(t *testing.T) {
 	ours, err := os.Executable()
 	if err != nil {
@@ -269,7 +272,8 @@ func TestCoreModule(t *testing.T) {
 	}
 }
 
-// TestCoreFiles refuses a file that is not the one that was mapped, and takes those that are named.
+// TestCoreFiles: if another file is at the path of the mapped file, it is refused. Files and folders that the user
+// names are used.
 func TestCoreFiles(t *testing.T) {
 	library := append(program(0x1000, 5), content(0x2000, 77)...)
 	path, mappedPath := coreWith(t, program(0x3000, 6))
@@ -309,7 +313,7 @@ func TestCoreFiles(t *testing.T) {
 	if err := read(CoreFiles{Root: root}); err != nil {
 		t.Errorf("below the root that is named: %v", err)
 	}
-	// A stranger's core may name any file, and call what it holds the name of a method.
+	// A hostile core may name any file, so that its content would be shown as a method's name.
 	if err := os.WriteFile(mappedPath, content(0x3000, 6), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +328,7 @@ func TestCoreFiles(t *testing.T) {
 	}
 }
 
-// TestCoreErrors says what a file is that is not a core.
+// TestCoreErrors: if a file is not a core, the error says what it is.
 func TestCoreErrors(t *testing.T) {
 	good := makeCore([]piece{{0x1000, 0x1000, content(0x1000, 1)}}, nil, 0, 7)
 	change := func(at int, to ...byte) []byte { b := bytes.Clone(good); copy(b[at:], to); return b }
@@ -368,7 +372,7 @@ func TestCoreErrors(t *testing.T) {
 	}
 }
 
-// FuzzCore reads damaged cores: an error, or memory within what the file holds; never a panic or an endless walk.
+// FuzzCore: reading a damaged core gives an error, or memory from within the file. It neither panics nor loops forever.
 func FuzzCore(f *testing.F) {
 	whole := makeCore([]piece{{0x1000, 0x2000, content(0x1800, 1)}, {0x8000, 0x1000, nil}}, []mappedFileOf{{0x8000, 0x9000, 0, "/nowhere/libruby.so.3.4"}}, 0x8010, 7, 8)
 	f.Add(whole)

@@ -13,7 +13,7 @@ import (
 
 const debugSource = `static long hidden_variable = 7; long shown(void) { return hidden_variable++; }`
 
-// buildSeparate compiles a library, and splits its debug information off into library.debug.
+// buildSeparate compiles a library, and moves its debug information to library.debug.
 func buildSeparate(t *testing.T, flags ...string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -58,7 +58,8 @@ func move(t *testing.T, from, to string) {
 	}
 }
 
-// TestDebugFile finds the separate debug file in each of its places, and with it what strip has removed.
+// TestDebugFile: the separate debug file is found in each of its places. Then the module has the symbols that strip has
+// removed.
 func TestDebugFile(t *testing.T) {
 	for name, test := range map[string]struct {
 		flags []string
@@ -103,7 +104,7 @@ func TestDebugFile(t *testing.T) {
 	}
 }
 
-// TestDebugFileOfAnother refuses a debug file of another build, whatever its name.
+// TestDebugFileOfAnother: a debug file of another build is refused, whatever its name.
 func TestDebugFileOfAnother(t *testing.T) {
 	for _, flags := range [][]string{{"-Wl,--build-id=none"}, nil} {
 		dir, other := buildSeparate(t, flags...), buildSeparate(t, append(flags, "-O2", "-Dhidden_variable=other")...)

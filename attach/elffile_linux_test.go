@@ -16,7 +16,8 @@ import (
 	"github.com/ddtop/ddtop/internal/elftest"
 )
 
-// hostileELF are files that claim more than they should, by name, and the size that each is made (sparse) to have.
+// hostileELF returns files that claim more than they contain, by name. size is the size to which each file is extended
+// as a sparse file.
 func hostileELF(t testing.TB) map[string]struct {
 	file []byte
 	size int64
@@ -48,7 +49,7 @@ func hostileELF(t testing.TB) map[string]struct {
 	}
 	const code, relocations = elf.SHF_ALLOC | elf.SHF_EXECINSTR, elf.SHF_ALLOC | elf.SHF_COMPRESSED
 	names := elftest.Section{Name: ".dynstr", Type: elf.SHT_STRTAB, Content: []byte("\x00pthread_mutex_unlock\x00")}
-	wanted := func(n int) elftest.Section { // symbols, all of the one name
+	wanted := func(n int) elftest.Section { // symbols that all have one name
 		return elftest.Section{Name: ".dynsym", Type: elf.SHT_DYNSYM, Link: 2, Content: bytes.Repeat(append([]byte{1}, make([]byte, 23)...), n)}
 	}
 	one := wanted(1)
@@ -58,7 +59,7 @@ func hostileELF(t testing.TB) map[string]struct {
 		{Name: ".gnu.version_r", Type: elf.SHT_GNU_VERNEED, Flags: elf.SHF_COMPRESSED, Content: squeezed}}, nil), 0}
 	out["compressed code"] = file{elftest.Make(t, []elftest.Section{{Name: ".text", Type: elf.SHT_PROGBITS, Flags: code | elf.SHF_COMPRESSED, Content: squeezed}}, nil), 0}
 	out["much code"] = file{elftest.Make(t, []elftest.Section{{Name: ".text", Type: elf.SHT_PROGBITS, Flags: code, Claim: 1 << 30}}, nil), 2 << 30}
-	var same, related []elftest.Section // one after the other: what they claim overlaps
+	var same, related []elftest.Section // consecutive sections whose claimed contents overlap
 	for range 900 {
 		same = append(same, elftest.Section{Name: ".text", Type: elf.SHT_PROGBITS, Flags: code, Claim: 30 << 20})
 		related = append(related, elftest.Section{Name: ".rela.dyn", Type: elf.SHT_RELA, Flags: elf.SHF_ALLOC, Claim: 60 << 20})
@@ -66,13 +67,13 @@ func hostileELF(t testing.TB) map[string]struct {
 	out["code over code"] = file{elftest.Make(t, same, nil), 2 << 30}
 	out["relocations over relocations"] = file{elftest.Make(t, append([]elftest.Section{one, names}, related...), nil), 2 << 30}
 	out["one name for many symbols"] = file{elftest.Make(t, []elftest.Section{wanted(1 << 16), names}, nil), 0}
-	slots := make([]byte, 24<<12) // each its own word, of symbol 0
+	slots := make([]byte, 24<<12) // each entry has its own address, and symbol 0
 	for i := range 1 << 12 {
 		binary.LittleEndian.PutUint64(slots[24*i:], uint64(8*i))
 		binary.LittleEndian.PutUint64(slots[24*i+8:], 7)
 	}
 	out["many words with one address"] = file{elftest.Make(t, []elftest.Section{one, names, {Name: ".rela.plt", Type: elf.SHT_RELA, Flags: elf.SHF_ALLOC, Content: slots}}, nil), 0}
-	// 1,000 sections of one name of 400 kB.
+	// 1,000 sections share one name of 400 kB.
 	var many []elftest.Section
 	for range 1000 {
 		many = append(many, elftest.Section{})
@@ -82,7 +83,7 @@ func hostileELF(t testing.TB) map[string]struct {
 	return out
 }
 
-// TestHostileELF: what an ELF file claims costs no memory, and no panic.
+// TestHostileELF: the claims of an ELF file cause neither much memory nor a panic.
 func TestHostileELF(t *testing.T) {
 	const most = 16 << 20
 	refused := map[string]bool{"compressed relocations": true, "relocations over relocations": true, "one name for many symbols": true, "many words with one address": true,
@@ -117,7 +118,7 @@ func TestHostileELF(t *testing.T) {
 		f.Close()
 		most := uint64(most)
 		if name == "code over code" {
-			most += mapped.MaxCode // of the first section
+			most += mapped.MaxCode // for the first section
 		}
 		if used := after.TotalAlloc - before.TotalAlloc; used > most {
 			t.Errorf("%s: %d MB allocated (%v)", name, used>>20, err)
@@ -125,7 +126,7 @@ func TestHostileELF(t *testing.T) {
 	}
 }
 
-// TestListHostileELF: the list of processes, over processes that map such files as libruby, stays under 64 MB.
+// TestListHostileELF: if processes map such files as libruby, the list of processes needs less than 64 MB.
 func TestListHostileELF(t *testing.T) {
 	started := 0
 	for name, h := range hostileELF(t) {
@@ -160,7 +161,7 @@ func TestListHostileELF(t *testing.T) {
 	}
 }
 
-// TestELFChangesWhileRead: what was checked of a file is what is used, also when the file has become another meanwhile.
+// TestELFChangesWhileRead: if a file changes after it was checked, ddtop still uses the content that it checked.
 func TestELFChangesWhileRead(t *testing.T) {
 	good := elftest.Make(t, []elftest.Section{{Name: ".text", Type: elf.SHT_PROGBITS, Content: []byte("code")}}, nil)
 	bad := hostileELF(t)["compressed names of sections"].file
@@ -176,7 +177,7 @@ func TestELFChangesWhileRead(t *testing.T) {
 	}
 }
 
-// changing is a file that becomes another one after some reads.
+// changing is a file whose content is replaced after some reads.
 type changing struct {
 	now, then []byte
 	reads     int
@@ -189,7 +190,7 @@ func (c *changing) ReadAt(b []byte, off int64) (int, error) {
 	return bytes.NewReader(c.now).ReadAt(b, off)
 }
 
-// FuzzELF reads anything as an ELF file.
+// FuzzELF: reading any bytes as an ELF file ends without a panic, and within the limits.
 func FuzzELF(f *testing.F) {
 	for _, h := range hostileELF(f) {
 		if len(h.file) < 1<<16 {

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestEnvironment: variables are found also in a process whose title has taken their place, and as they are now.
+// TestEnvironment: variables have their current values, even if the process's title has overwritten the original ones.
 func TestEnvironment(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, `

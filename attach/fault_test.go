@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestPanicIsAnError: a panic in what asks about a process is an error that names the process and the place.
+// TestPanicIsAnError: if the function of a question panics, Ask returns an error that names the process and the place.
 func TestPanicIsAnError(t *testing.T) {
 	_, err := Ask(4242, "looking at its files", func() (int, error) {
 		var files []string

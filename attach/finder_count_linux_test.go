@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestFinderReads: beside thousands of processes, a search reads the titles of new processes, and of few others, in
-// turns.
+// TestFinderReads: among thousands of processes, a search reads the titles of new processes, and in turns a few other
+// titles.
 func TestFinderReads(t *testing.T) {
 	const strangers, other = 4000, 1_000_000
 	names := []string{"self", "meminfo", strconv.Itoa(other)}
@@ -24,7 +24,7 @@ func TestFinderReads(t *testing.T) {
 		if pid < 100_000 {
 			return "wanted", 0, nil
 		}
-		return "another", 0, nil // so young that each search asks for its title
+		return "another", 0, nil // the process is so young that each search may read its title again
 	}
 	known := make(map[int]bool)
 	find := func() (found []int, read int) {
@@ -42,7 +42,7 @@ func TestFinderReads(t *testing.T) {
 		}
 		return found, read - before
 	}
-	for total := 0; total < strangers; { // one look may take a second at most
+	for total := 0; total < strangers; { // one search may take a second at most
 		found, n := find()
 		if total += n; len(found) != 0 || n == 0 {
 			t.Fatalf("found %v, %d titles read", found, n)
@@ -68,7 +68,8 @@ func TestFinderReads(t *testing.T) {
 	}
 }
 
-// TestFinderRunsOutOfTime: a search that has no time for all processes says so, and the next one looks at the others.
+// TestFinderRunsOutOfTime: if a search has no time for all processes, it reports this. The next search reads the
+// others.
 func TestFinderRunsOutOfTime(t *testing.T) {
 	f := NewFinder(func(title string) bool { return title == "5" })
 	now := time.Unix(1e9, 0)

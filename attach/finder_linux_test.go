@@ -11,7 +11,8 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// TestFinder: processes are found by their titles when they come, not when they are known, and not by their old ones.
+// TestFinder: if a process gets a title that matches, it is found. A process that is known, or only had such a title
+// before, is not found.
 func TestFinder(t *testing.T) {
 	start := func(name string) *exec.Cmd {
 		cmd := exec.Command("/bin/sleep", "1000")
@@ -20,7 +21,7 @@ func TestFinder(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			_ = cmd.Process.Kill() // it may have been already
+			_ = cmd.Process.Kill() // the process may have been killed already
 			_ = cmd.Wait()
 		})
 		return cmd
@@ -42,7 +43,7 @@ func TestFinder(t *testing.T) {
 	one := start(name)
 	start("finder-test: another")
 	pid := one.Process.Pid
-	// exec may not have happened yet, and a search that takes a second leaves the rest to the next one.
+	// exec may not have happened yet. A search that takes a second leaves the other processes to the next one.
 	for _, when := range []string{"the first time", "the second time"} {
 		for deadline := time.Now().Add(5 * time.Minute); !slices.Equal(find(none), []int{pid}); time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
@@ -56,13 +57,13 @@ func TestFinder(t *testing.T) {
 	if err := one.Process.Signal(os.Kill); err != nil {
 		t.Fatal(err)
 	}
-	_ = one.Wait() // it was killed
+	_ = one.Wait() // returns an error, because the process was killed
 	if found := find(none); len(found) != 0 {
 		t.Errorf("after its end: %v", found)
 	}
 }
 
-// BenchmarkFinder is the cost of a search over a machine's processes that are known not to match.
+// BenchmarkFinder measures a search over a machine's processes when all are known not to match.
 func BenchmarkFinder(b *testing.B) {
 	f := attach.NewFinder(func(string) bool { return false })
 	for b.Loop() {

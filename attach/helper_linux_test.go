@@ -20,10 +20,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// helperMode, in the environment, makes this test binary a program to look at instead of running tests.
+// helperMode is an environment variable. If it is set, this test binary runs as a target for tests instead of running
+// tests.
 const helperMode = "DDTOP_ATTACH_HELPER"
 
-// livePage is the size in bytes of this machine's pages: 4, 16 or 64 kB on arm64.
+// livePage is the page size of this machine in bytes: 4, 16 or 64 kB on arm64.
 var livePage = Address(os.Getpagesize())
 
 func TestMain(m *testing.M) {
@@ -40,7 +41,7 @@ func TestMain(m *testing.M) {
 func helper(mode string) error {
 	switch {
 	case mode == "pages":
-		// Three pages with known bytes; in place of the middle one stands one of an empty file, which can't be read.
+		// Three pages have known bytes. A page of an empty file, which cannot be read, replaces the middle one.
 		mem, err := unix.Mmap(-1, 0, 3*int(livePage), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 		if err != nil {
 			return err
@@ -74,7 +75,8 @@ func helper(mode string) error {
 		}
 		return helper(strings.TrimPrefix(mode, "waits, "))
 	case strings.HasPrefix(mode, "execs "):
-		// As many times, from a thread that is not the main one, while others live.
+		// The helper calls exec the given number of times, from a thread other than the main one, while other threads
+		// live.
 		n, err := strconv.Atoi(mode[6:])
 		if err != nil {
 			return err
@@ -98,8 +100,8 @@ func helper(mode string) error {
 		}
 		return <-failed
 	case strings.HasPrefix(mode, "churn "):
-		// Threads wait, others begin and end, and a thread other than the main one calls exec. The new program does
-		// the same, forever. It prints a line each time.
+		// Some threads wait, others begin and end, and a thread other than the main one calls exec. The new program
+		// does the same, forever. It prints a line each time.
 		n, err := strconv.Atoi(mode[6:])
 		if err != nil {
 			return err
@@ -153,7 +155,7 @@ func helper(mode string) error {
 	return err
 }
 
-// churn has n threads that wait and one that starts and ends others, until one of them replaces the program by itself.
+// churn has n threads that wait, and one that starts and ends others, until a thread replaces the program by itself.
 func churn(n int) error {
 	fmt.Println("again")
 	waits := make(chan error)
@@ -179,7 +181,7 @@ func churn(n int) error {
 		for {
 			ended := make(chan struct{})
 			go func() {
-				runtime.LockOSThread() // never unlocked: the thread ends
+				runtime.LockOSThread() // never unlocked, so the thread ends
 				close(ended)
 			}()
 			<-ended
@@ -189,7 +191,7 @@ func churn(n int) error {
 	go func() {
 		runtime.LockOSThread()
 		if unix.Gettid() == os.Getpid() {
-			go func() { // another one, while the main thread is taken
+			go func() { // another thread calls exec while this goroutine keeps the main one
 				runtime.LockOSThread()
 				failed <- syscall.Exec("/proc/self/exe", os.Args, os.Environ())
 			}()
@@ -200,7 +202,7 @@ func churn(n int) error {
 	return <-failed
 }
 
-// child is a started helper.
+// child is a running helper.
 type child struct {
 	pid   int
 	cmd   *exec.Cmd
@@ -208,7 +210,7 @@ type child struct {
 	lines *bufio.Reader
 }
 
-// startHelper starts this test binary in a helper mode; it ends with the test.
+// startHelper starts this test binary in a helper mode. The helper ends with the test.
 func startHelper(t *testing.T, mode string, change func(*exec.Cmd)) *child {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe")
@@ -249,7 +251,7 @@ func (c *child) line(t *testing.T) string {
 	return strings.TrimSuffix(s, "\n")
 }
 
-// address reads the helper's line as an address.
+// address reads an address from the helper's next line.
 func (c *child) address(t *testing.T) Address {
 	t.Helper()
 	n, err := strconv.ParseUint(c.line(t), 10, 64)
@@ -271,8 +273,8 @@ func open(t *testing.T, pid int) *Process {
 	t.Helper()
 	var p *Process
 	var err error
-	// The kernel names a process after its new program (comm, exe) before it gives it its auxiliary vector: caught in
-	// between, Open asks to try again.
+	// Within exec, the kernel sets the new name (comm, exe) before the new auxiliary vector. In between, Open returns
+	// an error that asks to try again.
 	eventually(t, "the end of exec", func() bool {
 		p, err = Open(pid)
 		return !errors.Is(err, ErrNotLoaded)
@@ -284,7 +286,7 @@ func open(t *testing.T, pid int) *Process {
 	return p
 }
 
-// copyOfMyself copies this test binary to where everybody may run it.
+// copyOfMyself copies this test binary to a place where all users may run it.
 func copyOfMyself(t *testing.T, to string) string {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/exe")
@@ -308,7 +310,7 @@ func copyOfMyself(t *testing.T, to string) string {
 	return to
 }
 
-// eventually waits until done says so, and fails the test when it doesn't within ten seconds.
+// eventually waits until done returns true. After ten seconds it fails the test.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); !done(); runtime.Gosched() {
@@ -325,5 +327,5 @@ func needRoot(t *testing.T) {
 	}
 }
 
-// pattern is the byte at place i of the memory that tests look at.
+// pattern returns byte i of the memory that tests read.
 func pattern(i int) byte { return byte(i*7 + i/256) }

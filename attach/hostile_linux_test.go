@@ -17,7 +17,8 @@ import (
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
-// startNobody starts this test binary as the user nobody, in a root folder of its own, and returns both.
+// startNobody starts this test binary as the user with ID 65534, in a root folder of its own. It returns the child and
+// this folder.
 func startNobody(t *testing.T) (*child, string) {
 	t.Helper()
 	needRoot(t)
@@ -40,8 +41,8 @@ func startNobody(t *testing.T) (*child, string) {
 	return c, root
 }
 
-// copyLibraries copies what this test binary needs to start to the same paths below a root: nothing where it is linked
-// statically.
+// copyLibraries copies the libraries that this test binary needs to the same paths below a root. It copies none if the
+// binary is linked statically.
 func copyLibraries(t *testing.T, root string) {
 	t.Helper()
 	maps, err := os.ReadFile("/proc/self/maps")
@@ -80,8 +81,8 @@ func copyLibraries(t *testing.T, root string) {
 	}
 }
 
-// watchFile reports whether a file is opened, also a pipe or a device (inotify(7)); looking at it by O_PATH does not
-// count.
+// watchFile returns a function that reports whether a file, pipe or device was opened (inotify(7)). Opening it with
+// O_PATH does not count.
 func watchFile(t *testing.T, path string) (opened func() bool) {
 	t.Helper()
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
@@ -98,7 +99,8 @@ func watchFile(t *testing.T, path string) (opened func() bool) {
 	}
 }
 
-// TestReadFileOfHostile reads files of a real process of another user in a root of its own.
+// TestReadFileOfHostile: in the root folder of another user's process, ReadFile reads regular files within the limits.
+// It refuses pipes, devices, large files, and links to the host.
 func TestReadFileOfHostile(t *testing.T) {
 	c, root := startNobody(t)
 	write := func(name, text string, mode os.FileMode) {
@@ -157,8 +159,8 @@ func TestReadFileOfHostile(t *testing.T) {
 	}
 }
 
-// TestReadFileAfterExec: a process that has become another program, which may have more rights, is not read for the
-// first.
+// TestReadFileAfterExec: if a process has become another program, which may have more rights, ReadFile refuses to read
+// files for it.
 func TestReadFileAfterExec(t *testing.T) {
 	c := startHelper(t, "exec", nil)
 	c.line(t)
@@ -179,8 +181,8 @@ func TestReadFileAfterExec(t *testing.T) {
 	}
 }
 
-// TestOpenMappedHostile: another thing than the mapped file is at the mapping's path, in the process's root, in ours,
-// or in both. It is never opened, not even to check it.
+// TestOpenMappedHostile: if another file is at the path of a mapping, it is never opened, not even to check it. The
+// path is in the process's root and in ddtop's.
 func TestOpenMappedHostile(t *testing.T) {
 	c, root := startNobody(t)
 	p := open(t, c.pid)
@@ -198,7 +200,7 @@ func TestOpenMappedHostile(t *testing.T) {
 		t.Errorf("opened %s, want %s: with the process's rights", f.Name(), want)
 	}
 	dir := t.TempDir()
-	// The same path means one thing to the process, and another to us.
+	// The path leads to one file for the process, and to another one for ddtop.
 	if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -230,13 +232,14 @@ func TestOpenMappedHostile(t *testing.T) {
 	}
 }
 
-// TestDebugFileHostile: where a library's separate debug file would be, a hostile program has put something else.
+// TestDebugFileHostile: if a hostile program puts something else at the place of a library's debug file, ddtop does not
+// open it.
 func TestDebugFileHostile(t *testing.T) {
 	c, root := startNobody(t)
 	p := open(t, c.pid)
 	dir := buildSeparate(t, "-Wl,--build-id=none")
 	whole, secret := filepath.Join(dir, "whole.so"), filepath.Join(dir, "library.debug")
-	if err := os.Chmod(secret, 0o600); err != nil { // root's
+	if err := os.Chmod(secret, 0o600); err != nil { // only root may read it
 		t.Fatal(err)
 	}
 	for name, make := range map[string]func(path string) error{

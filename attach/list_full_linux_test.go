@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// TestListOnAFullMachine: a full machine makes List slow, but does not make a process silent. Only the number of silent
-// processes ends List's questions, so one of them does not hide the names of the others.
+// TestListOnAFullMachine: on a full machine, List is slow, but does not count a process as silent. List stops asking
+// only after maxSilent silent processes, so one of them does not hide the names of the others.
 func TestListOnAFullMachine(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "ruby") // its name alone says what it is not
+	program := filepath.Join(t.TempDir(), "ruby") // only its name looks like Ruby
 	from, err := os.Open("/bin/cat")
 	if err != nil {
 		t.Fatal(err)
@@ -36,9 +36,9 @@ func TestListOnAFullMachine(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer cmd.Wait() // it ends with its input
+	defer cmd.Wait() // the program ends with its input
 	defer in.Close()
-	// A full machine is why time is no measure: however long it took, this process answers and is asked.
+	// A full machine can delay any answer, so the test does not measure time. This process must be asked, and answer.
 	beside := new(lister)
 	beside.silent.Store(maxSilent - 1)
 	if c, ok, err := beside.lookAt(cmd.Process.Pid); ok || err != nil {

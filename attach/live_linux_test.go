@@ -31,7 +31,7 @@ func TestReadFillsFromAnotherProcess(t *testing.T) {
 	}
 }
 
-// batch makes n ranges of 16 bytes; every third lies in the hole, every seventh is empty.
+// batch returns n ranges of 16 bytes. Every third range lies in the hole, and every seventh is empty.
 func batch(base Address, n int) []Range {
 	ranges := make([]Range, n)
 	for i := range ranges {

@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/attach/mapped"
 )
 
-// ownModule opens this test binary as it is mapped into a helper.
+// ownModule opens this test binary as a helper has mapped it.
 func ownModule(t *testing.T, p *Process) *Module {
 	t.Helper()
 	maps, err := p.Maps()
@@ -63,8 +63,8 @@ func TestSleepIsNotRuby(t *testing.T) {
 	}
 }
 
-// TestModulesOfSleep compares what is read of the C library with what readelf's Go twin says, from the file and from
-// memory.
+// TestModulesOfSleep: what ddtop reads of the C library, from the file and from memory, equals the result of Go's
+// package debug/elf.
 func TestModulesOfSleep(t *testing.T) {
 	c := startCommand(t, exec.Command("sleep", "60"))
 	var libc string
@@ -113,7 +113,7 @@ func TestModulesOfSleep(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := make(map[string]bool)
-	byDefault := make(map[string]elf.Symbol) // those that a program gets that asks for no version
+	byDefault := make(map[string]elf.Symbol) // symbols for a program that asks for no version
 	for _, s := range symbols {
 		if _, ok := byDefault[s.Name]; !ok && !s.VersionIndex.IsHidden() {
 			byDefault[s.Name] = s
@@ -127,7 +127,7 @@ func TestModulesOfSleep(t *testing.T) {
 		seen[first.Name] = true
 		for how, m := range map[string]*Module{"file": m, "memory": fromMemory} {
 			s := first
-			if d, ok := byDefault[s.Name]; ok && how == "file" { // in memory versions are not looked at
+			if d, ok := byDefault[s.Name]; ok && how == "file" { // in memory, versions are not read
 				s = d
 				if d.Value != first.Value {
 					hidden++
@@ -242,7 +242,8 @@ func TestModuleOfAFileThatIsNotMapped(t *testing.T) {
 	}
 }
 
-// TestOpenMappedByContent: overlay file systems number a file differently in maps and in stat.
+// TestOpenMappedByContent: if the inode in maps differs from the file's, as with overlay file systems, the file is
+// opened if its content fits.
 func TestOpenMappedByContent(t *testing.T) {
 	c := startHelper(t, "pages", nil)
 	c.line(t)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestPauseOfExec pauses a program whose threads come and go. The program replaces itself all the time, by exec from a
-// thread that is not the main one. Both must go on: seized threads must be able to die while the rest cannot be seized.
+// TestPauseOfExec: a program's threads begin and end, and a thread other than the main one calls exec all the time.
+// Pauses and execs both go on. A seized thread must be able to end while other threads cannot be seized.
 func TestPauseOfExec(t *testing.T) {
 	const pauses, execs = 1000, 50
 	c := startHelper(t, "churn 40", nil)
@@ -43,7 +43,7 @@ func TestPauseOfExec(t *testing.T) {
 			default:
 			}
 			pause, err := z.Pause(func() {})
-			if err != nil && !errors.Is(err, ErrPermission) { // within exec the kernel refuses for a moment
+			if err != nil && !errors.Is(err, ErrPermission) { // within exec, the kernel refuses for a moment
 				ended <- err
 				return
 			}
@@ -57,7 +57,7 @@ func TestPauseOfExec(t *testing.T) {
 		}
 		ended <- nil
 	}()
-	// Judged is that something happens at all, in a time that any machine has it in.
+	// The test fails only if nothing happens for longer than any machine needs.
 	const stuck = 20 * time.Second
 	last, since := int64(-1), time.Now()
 	for {
@@ -75,7 +75,7 @@ func TestPauseOfExec(t *testing.T) {
 			last, since = n, time.Now()
 		}
 		if time.Since(since) > stuck {
-			c.kill(t) // lets go of what waits for it
+			c.kill(t) // releases everything that waits for the child
 			close(quit)
 			t.Fatalf("stuck after %d pauses and %d that were cut, over %d execs", done.Load(), cut.Load(), again.Load())
 		}

@@ -9,7 +9,7 @@ import (
 )
 
 func TestPermissionIsExplained(t *testing.T) {
-	// What holds for a process of the same user that may be read.
+	// These are the facts of a readable process of the same user.
 	plain := permissionFacts{pid: 17, euid: 1000, targetUID: [3]int{1000, 1000, 1000}, targetUser: "app", egid: 100, targetGID: [3]int{100, 100, 100}, dumpable: true, yama: -1}
 	with := func(change func(*permissionFacts)) permissionFacts {
 		f := plain
@@ -57,8 +57,8 @@ func TestPermissionIsExplained(t *testing.T) {
 	}
 }
 
-// TestOpenFromAnInnerUserNamespace looks, as root of a user namespace of its own, at a process outside of it, and from
-// outside at one within.
+// TestOpenFromAnInnerUserNamespace: if root of an inner user namespace opens a process outside of it, the error says
+// why this fails. From outside, a process in an inner user namespace can be opened.
 func TestOpenFromAnInnerUserNamespace(t *testing.T) {
 	needRoot(t)
 	inner := func(cmd *exec.Cmd) {

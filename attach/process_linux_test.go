@@ -98,7 +98,7 @@ func TestOpenDescribesTheProcess(t *testing.T) {
 	before := time.Now().Add(-20 * time.Millisecond)
 	cmd := exec.Command("sleep", "60")
 	c := startCommand(t, cmd)
-	// The new name comes first within exec, the new arguments last.
+	// Within exec, the new name comes first and the new arguments last.
 	eventually(t, "sleep", func() bool {
 		comm, err := os.ReadFile("/proc/" + strconv.Itoa(c.pid) + "/comm")
 		if err != nil || string(comm) != "sleep\n" {
@@ -194,7 +194,7 @@ func TestExitedIsClosedAtTheEnd(t *testing.T) {
 		if err := c.cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		// Not waited for: a zombie has ended, too.
+		// The test has not called Wait. A zombie counts as ended, too.
 		select {
 		case <-exited:
 		case <-time.After(time.Minute):
@@ -256,7 +256,8 @@ func TestNamespaceTIDs(t *testing.T) {
 	}
 }
 
-// TestCallOfAnEndedThread: a thread's end is not its process's. /proc has neither for a thread that never was.
+// TestCallOfAnEndedThread: if a thread does not exist, the error is ErrThreadGone. If the process has ended, it is
+// ErrGone. /proc has no file in both cases.
 func TestCallOfAnEndedThread(t *testing.T) {
 	c := startHelper(t, "pages", nil)
 	c.line(t)
@@ -316,7 +317,7 @@ func TestOpenWithoutPermission(t *testing.T) {
 
 func TestListShowsWhatItMayNotRead(t *testing.T) {
 	needRoot(t)
-	// A program named as Ruby's servers name themselves, of another user than the one who lists.
+	// The program has the title of a Ruby server, and belongs to another user than the one that lists processes.
 	c := startHelper(t, "pages", func(cmd *exec.Cmd) { cmd.Args = []string{"puma 6.4.0 (tcp://0.0.0.0:3000) [secret]"} })
 	c.line(t)
 	binary := copyOfMyself(t, "")
@@ -343,7 +344,7 @@ func TestProcessOfAReusedPIDIsAnother(t *testing.T) {
 	c := startHelper(t, "pages", nil)
 	c.line(t)
 	p := open(t, c.pid)
-	if p.pidfd != nil { // a pidfd never belongs to another process, so the start time counts on a kernel without them
+	if p.pidfd != nil { // a pidfd never belongs to another process, so the start time counts only without pidfds
 		if err := p.pidfd.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -370,11 +371,11 @@ func TestReadableAnswersWithoutWaiting(t *testing.T) {
 	}
 }
 
-// TestExecFromThread: while a thread other than the main one calls exec, the process shows as a zombie, whose only
-// thread it is a moment later. It has not ended.
+// TestExecFromThread: while a thread other than the main one calls exec, the process looks like a zombie for a moment.
+// ddtop does not report that it has ended.
 func TestExecFromThread(t *testing.T) {
 	c := startHelper(t, "waits, execs 60", nil)
-	c.line(t) // it is no zombie yet, which can't be opened
+	c.line(t) // the process is no zombie yet, so Open can open it
 	p, err := Open(c.pid)
 	if err != nil {
 		t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// sleeper says what Ruby knows of itself, and waits.
+// sleeper prints what Ruby reports about itself, and waits.
 const sleeper = `$stdout.sync = true
 puts [RUBY_VERSION, RUBY_DESCRIPTION, Process.pid].join("|")
 sleep`
@@ -38,7 +38,7 @@ func TestFindRuby(t *testing.T) {
 		}
 		defer m.Close()
 		version, description, err := m.RubyVersion(p)
-		// Ruby adds to what was compiled in how it was started.
+		// Ruby adds how it was started to the description that was compiled in.
 		compiled := strings.ReplaceAll(said[1], "+PRISM ", "")
 		if err != nil || version != said[0] || description != compiled {
 			t.Errorf("%q, %q, %v; Ruby says %q, %q", version, description, err, said[0], said[1])
@@ -46,8 +46,8 @@ func TestFindRuby(t *testing.T) {
 		if p.Title() != "sleeper.rb" {
 			t.Errorf("title %q", p.Title())
 		}
-		// What Debian's config.h says: on amd64 3.3 and later are compiled with -fcf-protection, which makes Ruby
-		// choose _setjmp; on arm64 Ruby does so by itself from 3.4 on.
+		// Debian compiles 3.3 and later on amd64 with -fcf-protection, so Ruby uses _setjmp (config.h). On arm64, Ruby
+		// uses it by itself from 3.4 on.
 		jmpBuf := r.AtLeast(3, 3)
 		if m.Machine == "aarch64" {
 			jmpBuf = r.AtLeast(3, 4)
@@ -61,7 +61,7 @@ func TestFindRuby(t *testing.T) {
 		if len(m.Writable()) == 0 || m.BuildID == "" || m.Bias == 0 {
 			t.Errorf("writable %v, build id %q, bias %v", m.Writable(), m.BuildID, m.Bias)
 		}
-		// The pointer to the VM is exported up to 3.2 (vm.c); from 3.3 on it is a hidden symbol.
+		// The pointer to the VM is exported up to 3.2 (vm.c). From 3.3 on it is a hidden symbol.
 		if s, ok := m.Exported("ruby_current_vm_ptr"); ok == r.AtLeast(3, 3) {
 			t.Errorf("ruby_current_vm_ptr: %+v, %t", s, ok)
 		}
@@ -94,8 +94,8 @@ func inList(t *testing.T, pid int, version string) {
 	}
 }
 
-// TestFindRubyWithoutItsFile compares what the file says with what the picture in memory says, which stands in for it
-// after an upgrade under a running process.
+// TestFindRubyWithoutItsFile: the Ruby's image in memory gives the same results as its file. After an upgrade, a
+// running process has only the image.
 func TestFindRubyWithoutItsFile(t *testing.T) {
 	r := rubytest.One(t)
 	c := r.Start(t, sleeper, rubytest.Options{})
@@ -129,8 +129,8 @@ func TestFindRubyWithoutItsFile(t *testing.T) {
 	}
 }
 
-// TestRubyThatStartsIsNeverCalledAnotherProgram opens a Ruby at any moment of its start: what FindRuby says must be
-// that it is not loaded yet, or the Ruby.
+// TestRubyThatStartsIsNeverCalledAnotherProgram: at any moment of a Ruby's start, FindRuby returns the Ruby, or
+// ErrNotLoaded.
 func TestRubyThatStartsIsNeverCalledAnotherProgram(t *testing.T) {
 	r := rubytest.One(t)
 	exe := filepath.Base(r.Bin)

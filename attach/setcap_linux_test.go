@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestGrantedCapabilities: what a program file grants is read as setcap has written it, and stays in the command that
-// is advised.
+// TestGrantedCapabilities: ddtop reads the capabilities of a program file as setcap has written them. The command that
+// ddtop suggests keeps them.
 func TestGrantedCapabilities(t *testing.T) {
 	needRoot(t)
 	setcap, err := exec.LookPath("setcap")
@@ -38,7 +38,7 @@ func TestGrantedCapabilities(t *testing.T) {
 	if want := "sudo setcap cap_bpf,cap_checkpoint_restore,cap_dac_read_search,cap_perfmon,cap_sys_nice,cap_sys_ptrace+ep " + file; advice != want {
 		t.Errorf("%q, want %q", advice, want)
 	}
-	// setcap takes it.
+	// setcap accepts the suggested command.
 	if out, err := exec.Command(setcap, strings.Fields(advice)[2:]...).CombinedOutput(); err != nil {
 		t.Errorf("%s: %v: %s", advice, err, out)
 	}

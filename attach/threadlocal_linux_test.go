@@ -16,7 +16,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// compile runs gcc in a folder; sources are files of testdata.
+// compile runs gcc in a folder. The sources are files of testdata.
 func compile(t *testing.T, dir string, args ...string) {
 	t.Helper()
 	for i, a := range args {
@@ -35,18 +35,18 @@ func compile(t *testing.T, dir string, args ...string) {
 	}
 }
 
-// TestThreadLocal: each thread has a library's or the program's thread-local variable where it says itself, in every
-// way in which the variable can be reached.
+// TestThreadLocal: each thread's variable is found at the address that the thread reports, in a library and in the
+// program. This holds for every way in which code reaches the variable.
 func TestThreadLocal(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		rubytest.Skip(t, "thread-local variables are told on x86_64 alone")
 	}
 	type way struct {
 		name     string
-		linked   bool // from the start; else opened later
+		linked   bool // from the start; otherwise opened later
 		library  []string
 		program  []string
-		vector   bool // threads have it in blocks of their own
+		vector   bool // threads have the variable in blocks of their own
 		noSymbol bool
 	}
 	gnu, descriptor, static := "-mtls-dialect=gnu", "-mtls-dialect=gnu2", "-ftls-model=initial-exec"
@@ -130,7 +130,7 @@ func TestThreadLocal(t *testing.T) {
 				if err != nil || at != want && want != 0 {
 					t.Errorf("the thread at %v has it at %v, not %v: %v", thread, want, at, err)
 				}
-				if want == 0 && at != 0 { // there is room for it, and nothing in it
+				if want == 0 && at != 0 { // there is room for the variable, but no value
 					var b [8]byte
 					if err := p.Read(at, b[:]); err != nil || b != [8]byte{} {
 						t.Errorf("a thread that has not used it has %x at %v: %v", b, at, err)

@@ -38,7 +38,8 @@ func TestDumpGolden(t *testing.T) {
 	golden.Check(t, "dump.txt", b.Bytes())
 }
 
-// contract lists the keys that issue 2 promises, by the path to them; a number in a path is an array's first element.
+// contract lists the keys of the JSON that scripts can rely on, by their path. A number in a path is an index of an
+// array.
 var contract = []string{
 	"pid", "ruby.version", "ruby.description", "ruby.jit", "time", "ractors.0.id", "ractors.0.gvl.owner", "ractors.0.gvl.handover",
 	"ractors.0.gvl.waiting", "ractors.0.gvl.waiting_count", "threads.0.id", "threads.0.tid", "threads.0.name", "threads.0.main",
@@ -93,7 +94,7 @@ func lookup(v any, path string) (any, bool) {
 	return v, true
 }
 
-// TestDumpNoNulls: arrays are never null, so that scripts can iterate.
+// TestDumpEmptyArrays: an empty array is written as [], never as null, so that scripts can iterate.
 func TestDumpEmptyArrays(t *testing.T) {
 	s := &sampler.Sample{Threads: []sampler.Thread{{ID: 1}}, Ractors: []sampler.Ractor{{ID: 1}}}
 	out := string(dumpJSON(t, NewDump(sampler.Process{}, sampler.NewDictionary(), s, nil)))
@@ -130,7 +131,7 @@ func TestDumpOwner(t *testing.T) {
 			Ractors: []sampler.Ractor{{ID: 1, OwnerStart: c.start, OwnerEnd: c.end}},
 			Threads: []sampler.Thread{{ID: 1, Ractor: 1}, {ID: 2, Ractor: 1}, {ID: 3, Ractor: 2}},
 		}
-		states := append(slices.Clone(c.states), held(3)) // another ractor's holder
+		states := append(slices.Clone(c.states), held(3)) // the thread that holds another ractor's GVL
 		g := NewDump(sampler.Process{}, sampler.NewDictionary(), s, states).Ractors[0].GVL
 		if val(g.Owner) != c.owner || val(g.Handover) != c.handover {
 			t.Errorf("%s: owner %d, handover %d, want %d and %d", c.name, val(g.Owner), val(g.Handover), c.owner, c.handover)
@@ -179,7 +180,8 @@ func TestStateText(t *testing.T) {
 	}
 }
 
-// FuzzDump: no name can break the text's lines or reach the terminal as an escape sequence, and JSON gives it back.
+// FuzzDump: no name breaks a line of the text or reaches the terminal as an escape sequence. The JSON gives each name
+// back.
 func FuzzDump(f *testing.F) {
 	for _, s := range []string{"plain", "a\nb", "\x1b[2J", `"quoted"`, "\u202e", "</script>", "é", "\u2028"} {
 		f.Add(s)
@@ -216,7 +218,8 @@ func FuzzDump(f *testing.F) {
 	})
 }
 
-// TestDumpOfPauses: stops that were cut short make the dump no instant, and it says so.
+// TestDumpOfPauses: if a stop of the process was cut short, the dump is not of one instant. The dump says how many
+// stops were cut short.
 func TestDumpOfPauses(t *testing.T) {
 	s := exporttest.NewShop()
 	s.Sample.PauseNS, s.Sample.Reads.Pauses = 2_500_000, 3
@@ -232,7 +235,7 @@ func TestDumpOfPauses(t *testing.T) {
 	}
 }
 
-// TestDumpOnlyEndpoints: a dump leaves out the threads that work for nothing that matches.
+// TestDumpOnlyEndpoints: a dump leaves out every thread whose request or job does not match.
 func TestDumpOnlyEndpoints(t *testing.T) {
 	d := shopDump()
 	d.OnlyEndpoints(func(name string) bool { return name == "MailJob" })

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestDumpNative: native frames stand before the Ruby frames. Functions without a name in a row are one line, and what
-// is missing is said.
+// TestDumpNative: native frames come before the Ruby frames. Consecutive functions without a name are one line. The
+// dump says which native frames are missing and why.
 func TestDumpNative(t *testing.T) {
 	s := exporttest.NewShop()
 	named := func(library, name string) sampler.NativeFrame {

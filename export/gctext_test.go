@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestDumpGC: the line on the collector, in each of its phases.
+// TestDumpGC: the dump has one line about the collector, in each phase of a collection.
 func TestDumpGC(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -40,7 +40,8 @@ func TestDumpGC(t *testing.T) {
 	}
 }
 
-// TestStatGC: collections with their reasons, who started them, who paid, and the heap.
+// TestStatGC: stat reports the collections with their reasons, the code that started them, the code that paid for
+// them, and the heap.
 func TestStatGC(t *testing.T) {
 	n := func(v int64) *int64 { return &v }
 	place := func(label, caller string) report.StatCode {
@@ -69,7 +70,8 @@ func TestStatGC(t *testing.T) {
 	}
 }
 
-// TestCountText: also what is more than an integer holds, which a damaged recording's counters can be a second.
+// TestCountText: counts have units. Counts that do not fit into an integer have a text, too, because a damaged
+// recording can contain them.
 func TestCountText(t *testing.T) {
 	for v, want := range map[float64]string{0: "0", 9999: "9999", 41_200: "41.2 k", 3.4e6: "3.4 M", 1.2e9: "1.2 G", 3e19: "30000000000.0 G"} {
 		if got := CountText(v); got != want {

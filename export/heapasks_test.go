@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestHeapAsks: the table has the code whose memory stays first, and says what it lacks. Only code that has half of the
-// memory is named in a sentence.
+// TestHeapAsks: the table begins with the code whose memory stays, and says how many stacks it lacks. A sentence
+// names code only if the code asked for at least half of that memory.
 func TestHeapAsks(t *testing.T) {
 	d := sampler.NewDictionary()
 	stack := func(label string) sampler.StackID {

@@ -6,7 +6,8 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// TestSuspect: of the classes that grow, the program's own class with most bytes is the one to look at.
+// TestSuspect: the suspect is the program's own growing class with the most bytes. If only classes of Ruby grow, the
+// suspect is the first of them.
 func TestSuspect(t *testing.T) {
 	for _, c := range []struct {
 		classes      []string

@@ -24,7 +24,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// hostileWorld is a process all of whose names are hostile.
+// hostileWorld is a measured process in which every name is hostile.
 func hostileWorld() weights.Measured {
 	d := sampler.NewDictionary()
 	d.SetThread(sampler.ThreadInfo{ID: 1, Name: exporttest.HostileName, HasName: true, Ractor: 1, TID: 7})
@@ -46,7 +46,7 @@ func hostileWorld() weights.Measured {
 	}
 }
 
-// hostileIntervals writes the lines of such a process.
+// hostileIntervals writes the lines of a process with hostile names.
 func hostileIntervals(w io.Writer) error {
 	m := hostileWorld()
 	x := trace.NewIntervals(w, stream.New(m.Process), m.Process, m.Dict, "1")
@@ -55,7 +55,8 @@ func hostileIntervals(w io.Writer) error {
 	return x.Finish(exporttest.HostileName)
 }
 
-// TestHostileRequests: nor does the text of a request, in a dump and a stat, for people and as JSON.
+// TestHostileRequests: the text of a request does not reach the terminal as an escape sequence. This holds for dump
+// and stat, as text and as JSON.
 func TestHostileRequests(t *testing.T) {
 	d := hostileWorld().Dict
 	s := &sampler.Sample{TimeNS: 2e9, Depth: sampler.StackTick, Threads: []sampler.Thread{{ID: 1, Ractor: 1, TID: 7, Serving: exporttest.HostileServing(d)}}}
@@ -86,11 +87,12 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
-// textFormats are the formats that are no JSON, by the first word of their names below. Any other format must be JSON.
+// textFormats are the formats that are not JSON, by the first word of their names below. All other formats must be
+// valid JSON.
 var textFormats = []string{"collapsed", "diff", "svg", "callgrind", "html"}
 
-// TestHostileNamesInExports: no name reaches a terminal as an escape sequence, neither from a file that is printed
-// unchanged nor by the tool that reads it. The JSON formats have their own line breaks. They are also compared decoded.
+// TestHostileNamesInExports: no name reaches a terminal as an escape sequence. The file can be printed unchanged, or
+// be read by its tool. JSON formats have their own line breaks, so their decoded strings are checked, too.
 func TestHostileNamesInExports(t *testing.T) {
 	m := hostileWorld()
 	list := []weights.Measured{m, m}
@@ -141,7 +143,7 @@ func TestHostileNamesInExports(t *testing.T) {
 	}
 }
 
-// TestHostileNamesInJSON: the JSON of `dump` may go to a terminal, and gives every name back.
+// TestHostileNamesInJSON: the JSON of `dump` can be printed on a terminal, and decoding it gives each name back.
 func TestHostileNamesInJSON(t *testing.T) {
 	var b bytes.Buffer
 	if err := export.WriteJSON(&b, map[string]string{"name": exporttest.HostileName}); err != nil {
@@ -154,7 +156,7 @@ func TestHostileNamesInJSON(t *testing.T) {
 	}
 }
 
-// writeBoth compares a measurement with its own profile of a tenth of the length.
+// writeBoth compares a measurement with its own profile, whose duration is set to a tenth.
 func writeBoth(w io.Writer, m weights.Measured, write func(io.Writer, diff.Comparable, diff.Comparable, flamegraph.Metric) error) error {
 	a, err := diff.CompareMeasured(m, flamegraph.Wall)
 	if err != nil {
@@ -172,7 +174,7 @@ func writeBoth(w io.Writer, m weights.Measured, write func(io.Writer, diff.Compa
 	return write(w, a, b, flamegraph.Wall)
 }
 
-// hostileIncident is an incident of such a process.
+// hostileIncident is an incident of a process with hostile names.
 func hostileIncident() *page.Incident {
 	m := hostileWorld()
 	n := page.NewIncident(m.Process, m.Dict, nil)
@@ -198,7 +200,7 @@ func unzipped(w io.Writer, write func(io.Writer) error) error {
 	return err
 }
 
-// checkProfileStrings looks at everything in a profile that `go tool pprof` writes.
+// checkProfileStrings fails if the text that `go tool pprof` would print of a profile cannot be printed safely.
 func checkProfileStrings(t *testing.T, name string, data []byte) {
 	t.Helper()
 	p, err := profile.ParseData(data)

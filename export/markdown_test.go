@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestMarkdownIsBounded: the summary of any process, and of many, has less than 200 lines. Hostile names end no line,
-// no cell and no block.
+// TestMarkdownIsBounded: a summary of one process or of many has less than 200 lines. A hostile name cannot end a
+// block, begin a heading, mention a user or add HTML.
 func TestMarkdownIsBounded(t *testing.T) {
 	hostile := "a|b\n```\n# x @here <b> `c` " + strings.Repeat("y", 5000)
 	s := report.Stat{PID: 7, DurationNS: 1e9}
@@ -53,7 +53,8 @@ func TestMarkdownIsBounded(t *testing.T) {
 	}
 }
 
-// TestFindingsOfWorkers: which finding is in how many of the processes, the worst first.
+// TestFindingsOfWorkers: the summary of several processes says how many processes have each finding. The worst
+// finding comes first.
 func TestFindingsOfWorkers(t *testing.T) {
 	var list []ProcessStat
 	for pid := range 5 {
@@ -85,7 +86,8 @@ func TestFindingsOfWorkers(t *testing.T) {
 	}
 }
 
-// TestSharedByProgram: the same finding of two programs is two lines, each with the processes of its program.
+// TestSharedByProgram: if two programs have the same finding, each program has its own line, with the number of its
+// processes.
 func TestSharedByProgram(t *testing.T) {
 	var list []ProcessStat
 	for pid, title := range []string{"puma", "puma", "sidekiq", "puma"} {

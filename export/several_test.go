@@ -53,7 +53,7 @@ func TestTextsOfSeveralProcesses(t *testing.T) {
 	}
 }
 
-// TestStatsAddUp: the first row is what all processes took together; what does not add up is left out.
+// TestStatsAddUp: the first row sums up all processes. Columns whose values cannot be added are left out of this row.
 func TestStatsAddUp(t *testing.T) {
 	one := func(pid int, cpu, rss int64) ProcessStat {
 		s := report.Stat{PID: pid, DurationNS: 1e9, Threads: make([]report.StatThread, 3),
@@ -84,8 +84,8 @@ func TestStatsAddUp(t *testing.T) {
 	}
 }
 
-// TestDumpsOfSeveralProcesses: each dump is under its process's name, with an empty line between. Processes that could
-// not be read are below.
+// TestDumpsOfSeveralProcesses: each dump has its process's name as a heading, with an empty line before the next
+// dump. Processes that could not be read are listed at the end.
 func TestDumpsOfSeveralProcesses(t *testing.T) {
 	one := func(pid, threads int) ProcessDump {
 		s := &sampler.Sample{}

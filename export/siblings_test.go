@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// worker is a process with a pool of two threads, and requests of some routes in progress.
+// worker is a process with a pool of two threads, and with requests in progress that have the given routes.
 func worker(pid int, queued, busy int64, routes ...string) ProcessStat {
 	q := &sampler.Queues{Accept: sampler.Accept{Known: true},
 		Pools: []sampler.Pool{{Kind: sampler.PoolPuma, Threads: 2, Busy: busy, Max: 2, Queued: queued, Clients: 0}}}
@@ -21,8 +21,9 @@ func worker(pid int, queued, busy int64, routes ...string) ProcessStat {
 	return ProcessStat{sampler.Process{PID: pid, Title: "puma", Part: "w3"}, s}
 }
 
-// TestSiblings: a process whose requests are queued while others of its program are idle is named, with the route that
-// keeps its threads busy. It says nothing if all are busy, or if an idle thread is about to take the queue.
+// TestSiblings: if requests are queued in one process while others of its program are idle, the text names the
+// process. The text also names the route that keeps its threads busy. There is no text if all processes are busy, or
+// if an idle thread of the process can take the queued request.
 func TestSiblings(t *testing.T) {
 	other := worker(15, 0, 0)
 	other.Process.Title = "unicorn"

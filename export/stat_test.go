@@ -16,7 +16,7 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
-// TestStatHasEveryState: each state has a column in stat's table, and counts as listed.
+// TestStatHasEveryState: each state has exactly one column in stat's table, and its time is part of the sum.
 func TestStatHasEveryState(t *testing.T) {
 	for s := range gvl.NumStates {
 		var ns [gvl.NumStates]int64
@@ -132,7 +132,7 @@ func TestStatGolden(t *testing.T) {
 	}
 	golden.Check(t, "stat.txt", b.Bytes())
 	width := 0
-	for _, l := range strings.Split(b.String(), "\n") { // the rows of the table are aligned
+	for _, l := range strings.Split(b.String(), "\n") { // columns of the table are aligned
 		if strings.HasPrefix(l, "thread") {
 			width = ansi.StringWidth(l)
 		} else if l == "" {
@@ -176,8 +176,8 @@ func TestStatJSONContract(t *testing.T) {
 	}
 }
 
-// TestShortWindowsSayTooShort: a share of a CPU needs two readings of a counter, and is never 0 % without them. A share
-// from few ticks has a mark.
+// TestShortWindowsSayTooShort: a share of a CPU needs two readings of a counter. Without them stat says that the time
+// was too short, and not 0 %. A share of few ticks has a margin of error.
 func TestShortWindowsSayTooShort(t *testing.T) {
 	s := demoStat()
 	s.Self.CPUNS, s.Self.SpanNS = nil, 0
@@ -201,7 +201,7 @@ func TestShortWindowsSayTooShort(t *testing.T) {
 	}
 }
 
-// TestStatWithoutRequests: a program without requests has no part about requests.
+// TestStatWithoutRequests: if a program has no requests, stat does not mention requests.
 func TestStatWithoutRequests(t *testing.T) {
 	s := demoStat()
 	s.Requests = report.StatRequests{}

@@ -11,15 +11,15 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestFlamegraphAgreesWithStat feeds one random stream to gvl's account and to a flamegraph. A thread's time by state
-// must be the same in both, to the nanosecond. The stream has gaps, threads that come and go, late answers of the
-// kernel, and damaged samples.
+// TestFlamegraphAgreesWithStat feeds the same random stream to gvl's account and to a flamegraph. Each thread's time
+// by state must be the same in both, to the nanosecond. The stream has gaps, threads that come and go, late answers
+// of the kernel, and damaged samples.
 func TestFlamegraphAgreesWithStat(t *testing.T) {
 	toldLate := false
 	for seed := uint64(0); seed < 36; seed++ {
 		p := streamtest.Process(1000, 100)
 		if seed%3 == 0 {
-			p.LockRate, p.StackRate = 20, 10 // then a gap is longer
+			p.LockRate, p.StackRate = 20, 10 // lower rates allow longer gaps
 		}
 		d := sampler.NewDictionary()
 		stream := streamtest.New(seed, d)

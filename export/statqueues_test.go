@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestStatQueuesText: the text names what waits where, and is silent about a program without listening
-// sockets.
+// TestStatQueuesText: the text says how many connections and requests wait at which place. There is no text for a
+// program without listening sockets.
 func TestStatQueuesText(t *testing.T) {
 	text := func(q *sampler.Queues, most int64) string {
 		var b strings.Builder

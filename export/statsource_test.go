@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// TestStatSource: a measurement names the source of the threads' states, except for polling without another source
-// asked for.
+// TestStatSource: stat names the source of the threads' states. It says nothing about polling unless the user asked
+// for another source.
 func TestStatSource(t *testing.T) {
 	for _, c := range []struct {
 		is   *report.StatSource

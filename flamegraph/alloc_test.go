@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// allocSample is a sample of two threads of which owner holds the GVL.
+// allocSample is a sample of two threads. owner holds the GVL. If it is zero, no thread does.
 func allocSample(at int64, owner sampler.ThreadID, stack sampler.StackID, allocated uint64, seen uint32) (*sampler.Sample, []gvl.ThreadState) {
 	s := &sampler.Sample{TimeNS: at, Threads: []sampler.Thread{{ID: 1, Ractor: 1}, {ID: 2, Ractor: 1}},
 		GC: sampler.GC{Valid: true, Allocated: allocated, Pair: sampler.AllocPair{Thread: owner, Objects: seen}}}
@@ -21,7 +21,8 @@ func allocSample(at int64, owner sampler.ThreadID, stack sampler.StackID, alloca
 	return s, states
 }
 
-// TestAllocations: whatever is seen when, the estimates sum to the exact count and are in proportion to what was seen.
+// TestAllocations: whatever samples see, the estimates add up to the exact count. They are in proportion to the objects
+// that samples saw.
 func TestAllocations(t *testing.T) {
 	for seed := uint64(0); seed < uint64(rounds(100)); seed++ {
 		rnd := rand.New(rand.NewPCG(seed, 3))
@@ -75,14 +76,14 @@ func TestAllocations(t *testing.T) {
 		}
 		for stack, n := range seen {
 			want := float64(n) / float64(all) * float64(est.Objects)
-			if math.Abs(float64(got[stack])-want) > 10 { // a rounding an entry
+			if math.Abs(float64(got[stack])-want) > 10 { // one rounding per entry
 				t.Errorf("seed %d: stack %d has %d objects, want %.0f", seed, stack, got[stack], want)
 			}
 		}
 	}
 }
 
-// TestAllocationsTree: the tree shows the estimate and how good it is.
+// TestAllocationsTree: the tree shows the estimate, and how good the estimate is.
 func TestAllocationsTree(t *testing.T) {
 	d := sampler.NewDictionary()
 	stack := func(label string) sampler.StackID {
@@ -116,7 +117,7 @@ func TestAllocationsTree(t *testing.T) {
 	}
 }
 
-// TestAllocationsCompaction: objects that moved are not new ones, although the counter says so.
+// TestAllocationsCompaction: objects that compaction moved do not count as new, although Ruby's counter has them.
 func TestAllocationsCompaction(t *testing.T) {
 	r, c := everything(t)
 	feed := func(at int64, allocated uint64, moved int64) {
@@ -126,7 +127,7 @@ func TestAllocationsCompaction(t *testing.T) {
 	}
 	feed(1e9, 1000, 50)
 	feed(2e9, 1500, 50)
-	feed(3e9, 31600, 50) // a compaction has moved 30,000, which is not told yet
+	feed(3e9, 31600, 50) // a compaction has moved 30,000 objects, but this is not reported yet
 	feed(4e9, 31700, 30050)
 	c.Finish()
 	var snap Snapshot
@@ -136,7 +137,8 @@ func TestAllocationsCompaction(t *testing.T) {
 	}
 }
 
-// TestAllocationsUnknown: without a collector's counters, and without a pair, there is no estimate.
+// TestAllocationsUnknown: without an allocation pair there is no estimate, also if the garbage collector's counters are
+// missing at times.
 func TestAllocationsUnknown(t *testing.T) {
 	r, c := everything(t)
 	for i := range 300 {

@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// driver clicks, searches and hovers as a person would, and reports what the page shows then.
+// driver clicks, searches and hovers like a person, and reports what the page shows then.
 const driver = `<script><![CDATA[
 (function () {
   var out = [], gs = document.querySelectorAll("#frames g");

@@ -8,7 +8,7 @@ import (
 	"weak"
 )
 
-// A Builder does not keep the trees that it made before, whatever their sizes.
+// TestBuilderForgetsItsTrees: a Builder does not keep the trees that it made before, whatever their sizes.
 func TestBuilderForgetsItsTrees(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 1))
 	w := newWorld(rnd, 300, 2000, 40)
@@ -16,7 +16,7 @@ func TestBuilderForgetsItsTrees(t *testing.T) {
 	s := w.snapshot(rnd, 3000, 8)
 	var roots []weak.Pointer[Node]
 	var last *Tree
-	for n := len(s.Entries); n > 10; n /= 2 { // each smaller than the one before
+	for n := len(s.Entries); n > 10; n /= 2 { // each tree is smaller than the one before
 		part := *s
 		part.Entries = s.Entries[:n]
 		last = b.Build(&part, Options{})

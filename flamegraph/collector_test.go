@@ -57,16 +57,16 @@ func weightsOf(r *Rolling) map[Key]Weights {
 	return m
 }
 
-// TestCollectorConservation: for each thread, wall time sums to the time it was listed (with half of the time before
-// and after). CPU time sums to the kernel's difference, and waiting time to the wall time of the tag. This holds for
-// every stream.
+// TestCollectorConservation: this holds for every stream. A thread's wall time is the time for which it was listed,
+// with half of the intervals before and after. Its CPU time is the difference of the kernel's counter. In the state
+// Waiting, waiting time equals wall time.
 func TestCollectorConservation(t *testing.T) {
 	for seed := uint64(0); seed < uint64(rounds(200)); seed++ {
 		rnd := rand.New(rand.NewPCG(seed, 7))
 		r := newRolling(t, 0, 0)
 		p := sampler.Process{LockRate: 1000}
 		if seed%2 == 0 {
-			p.LockRate = .001 // no time is too long then
+			p.LockRate = .001 // no interval is too long then
 		}
 		reach := stream.ReachOf(p)
 		c := newFeeder(p, r)
@@ -228,7 +228,7 @@ func TestCollectorTagTellsStack(t *testing.T) {
 	}
 }
 
-// TestCollectorBlame: two threads wait while a third holds the GVL; its stack is charged with their waiting.
+// TestCollectorBlame: if threads wait while another thread holds the GVL, its stack is charged with their waits.
 func TestCollectorBlame(t *testing.T) {
 	r, c := everything(t)
 	tick := func(at int64, waiters int) {
@@ -261,7 +261,8 @@ func TestCollectorBlame(t *testing.T) {
 	}
 }
 
-// TestCollectorCPUFollowsRunning: CPU time goes to the stacks seen running, not to those that waited.
+// TestCollectorCPUFollowsRunning: CPU time goes to the stacks that were seen running. It does not go to stacks that
+// waited.
 func TestCollectorCPUFollowsRunning(t *testing.T) {
 	r, c := everything(t)
 	th := func(stack sampler.StackID, at, cpu int64) sampler.Thread {
@@ -276,7 +277,7 @@ func TestCollectorCPUFollowsRunning(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	moved := th(11, 5000, 90000)
-	moved.TID = 8 // an M:N thread on another native thread: its counter is another one
+	moved.TID = 8 // an M:N thread on another native thread, which has another counter
 	c.Feed(sample(5000, sampler.StackTick, moved), seen(gvl.Running))
 	if n := weightsOf(r)[Key{Thread: 1, Stack: 11, State: gvl.Running}].CPUNS; n != 1100 {
 		t.Errorf("after a change of native thread: cpu %d, want 1100", n)

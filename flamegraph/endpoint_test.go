@@ -8,7 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestWeightsByEndpoint: time goes to the route that the thread worked for, of a tree of one route only its own.
+// TestWeightsByEndpoint: time goes to the route for which the thread worked. The tree of one route has only the time of
+// this route.
 func TestWeightsByEndpoint(t *testing.T) {
 	dict := sampler.NewDictionary()
 	r := newRolling(t, 0, 0)
@@ -43,7 +44,7 @@ func TestWeightsByEndpoint(t *testing.T) {
 	}
 }
 
-// TestManyEndpoints: there is a limit, and what is beyond it is not told apart.
+// TestManyEndpoints: endpoints are distinguished up to a limit.
 func TestManyEndpoints(t *testing.T) {
 	dict := sampler.NewDictionary()
 	var e endpoints
@@ -64,7 +65,7 @@ func TestManyEndpoints(t *testing.T) {
 	}
 }
 
-// TestManySpans: spans are told apart up to a limit, endpoints beyond it too.
+// TestManySpans: spans are distinguished up to a limit. Beyond this limit, endpoints still are.
 func TestManySpans(t *testing.T) {
 	dict := sampler.NewDictionary()
 	var e endpoints
@@ -88,8 +89,8 @@ func TestManySpans(t *testing.T) {
 	}
 }
 
-// TestSpansTakeNoStacks: each request is another span with stacks of its own. In a long measurement they leave room for
-// the stacks of later requests, which still have their routes.
+// TestSpansTakeNoStacks: each request is another span with stacks of its own. In a long measurement, spans leave room
+// for the stacks of later requests. Later requests still have their routes.
 func TestSpansTakeNoStacks(t *testing.T) {
 	dict := sampler.NewDictionary()
 	r, err := NewRolling(0, 0)

@@ -6,12 +6,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// sinkOf is a Sink that keeps the keys that it got.
+// sinkOf is a Sink that keeps the keys of all additions.
 type sinkOf []Key
 
 func (s *sinkOf) Add(_ int64, k Key, _ Weights) { *s = append(*s, k) }
 
-// TestEvictedRequestKeepsItsName: weights with spans keep the name of a request that the Dictionary has evicted.
+// TestEvictedRequestKeepsItsName: if the Dictionary evicts a request, weights with spans keep the request's name.
 func TestEvictedRequestKeepsItsName(t *testing.T) {
 	d := sampler.NewDictionary()
 	var got sinkOf

@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// foldWorld makes a tree of lines. A line is "thread", frames and a weight, such as "t;a;gem:b;c:C#d;lib:e 10". "gem:",
+// foldWorld makes a tree of lines. A line is a thread, frames and a weight, such as `t;a;gem:b;c:C#d;lib:e 10`. "gem:",
 // "lib:" and "c:" are code of a gem, of the standard library and in C. "so:" is a C function of a native stack. Other
 // frames with a capital letter are the program's own.
 func foldWorld(t *testing.T, lines ...string) (*Snapshot, *sampler.Dictionary, Options) {
@@ -112,7 +112,7 @@ func TestFold(t *testing.T) {
 	}
 }
 
-// TestOpenRun: under an open run are its frames as they are, and further runs are closed.
+// TestOpenRun: an open run shows its frames as they are. Further runs below it stay closed.
 func TestOpenRun(t *testing.T) {
 	s, dict, o := foldWorld(t, "web;gem:p_a;gem:p_b;gem:r_a;A;gem:q_a;gem:q_b;gem:q_c 3", "web;gem:p_a;gem:p_b;gem:r_b;A 4")
 	tree := NewBuilder(dict).Build(s, o)
@@ -154,7 +154,7 @@ func TestFoldRandomTrees(t *testing.T) {
 	}
 }
 
-// wholeOutline prints all there is of a tree, runs left out.
+// wholeOutline prints everything in a tree, but leaves out the runs.
 func wholeOutline(n *Node) string {
 	if n.Kind == RunNode {
 		return wholeOutline(n.Children[0])
@@ -169,7 +169,7 @@ func wholeOutline(n *Node) string {
 
 func checkFolded(t *testing.T, f *Folded, dict *sampler.Dictionary, s *Snapshot) {
 	t.Helper()
-	checkTree(t, f.Tree, f.Whole.Options.MaxDepth+1<<20) // which also holds sums, order and the paths of all nodes
+	checkTree(t, f.Tree, f.Whole.Options.MaxDepth+1<<20) // also checks sums, order and the paths of all nodes
 	if f.Tree.Root.Total != f.Whole.Root.Total {
 		t.Fatalf("%d in all, folded %d", f.Whole.Root.Total, f.Tree.Root.Total)
 	}
@@ -193,7 +193,7 @@ func checkFolded(t *testing.T, f *Folded, dict *sampler.Dictionary, s *Snapshot)
 	walk(f.Whole.Root)
 	var look func(*Node)
 	look = func(c *Node) {
-		if c.Kind == RunNode && len(c.Children) == 1 && c.Children[0].FuncKey.Label == c.Label { // open: its frame says it
+		if c.Kind == RunNode && len(c.Children) == 1 && c.Children[0].FuncKey.Label == c.Label { // an open run, whose frame has the same label
 			look(c.Children[0])
 			return
 		}

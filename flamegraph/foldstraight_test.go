@@ -51,7 +51,7 @@ func outline(n *Node) string {
 	return s + ">(" + strings.Join(parts, " ") + ")"
 }
 
-// TestFoldStraight: branches, time of their own, the way to the zoom and what was found stay.
+// TestFoldStraight: branches, nodes with time of their own, the way to the zoomed node and search results stay visible.
 func TestFoldStraight(t *testing.T) {
 	never := func(*Node) bool { return false }
 	for _, tc := range []struct {
@@ -84,8 +84,8 @@ func TestFoldStraight(t *testing.T) {
 	}
 }
 
-// checkStraight holds what must be true of every folded tree: totals are the whole tree's, every node of the whole tree
-// has a place, and there and back again is the same node.
+// checkStraight checks what holds for every folded tree. Totals are the whole tree's. Every node of the whole tree has
+// a place in the folded tree, which leads back to the same node.
 func checkStraight(t *testing.T, n *Node, f *Folded) {
 	t.Helper()
 	s := f.Shown(n)

@@ -65,7 +65,7 @@ func TestLayoutInvariants(t *testing.T) {
 		if len(p.Rows) != min(rows, len(full.Rows)) && zoom.Parent == nil {
 			t.Fatalf("%d rows, %d in full", len(p.Rows), len(full.Rows))
 		}
-		// The first row under the zoomed node: every node has its share of the width to within a column.
+		// In the first row under the zoomed node, each node has its share of the width, to within a column.
 		for _, row := range full.Rows {
 			for _, c := range row {
 				if c.Kind == cellNode && c.Node.Parent == zoom {
@@ -82,7 +82,7 @@ func TestLayoutPicture(t *testing.T) {
 	d, s := shop()
 	tr := NewBuilder(d).Build(s, Options{})
 	var got string
-	p := Layout(tr, nil, 39, 10) // 20 ns a column
+	p := Layout(tr, nil, 39, 10) // 20 ns per column
 	checkPicture(t, p, 10)
 	for _, row := range p.Rows {
 		for _, c := range row {

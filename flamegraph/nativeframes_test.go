@@ -8,9 +8,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestNativeWeights: time of a thread that stays in known C functions is theirs as soon as its counters prove that it
-// has not moved. Time after the last proof is the Ruby frame's alone, and so is time in a state that C functions do
-// not explain.
+// TestNativeWeights: if a thread stays in known C functions, its time is theirs up to the last proof. A proof is a
+// reading of its counters that shows that it has not moved. Later time belongs to the Ruby frame alone. So does time in
+// a state that C functions do not explain.
 func TestNativeWeights(t *testing.T) {
 	const ruby, native = sampler.StackID(7), sampler.StackID(9)
 	const ms = int64(1e6)
@@ -57,7 +57,8 @@ func TestNativeWeights(t *testing.T) {
 	}
 }
 
-// TestNativeWeightsConserve: C functions never change the weights of a thread's Ruby stack with what is below it.
+// TestNativeWeightsConserve: C functions do not change the weight of a Ruby stack together with the C functions below
+// it.
 func TestNativeWeightsConserve(t *testing.T) {
 	for seed := range uint64(rounds(60)) {
 		rnd := rand.New(rand.NewPCG(seed, 44))

@@ -25,7 +25,8 @@ func FuzzPackedDelta(f *testing.F) {
 	})
 }
 
-// TestRollingMemoryLimit: what the limit forgets is gone from the totals too, and FromNS says so.
+// TestRollingMemoryLimit: data that the memory limit drops is also gone from the totals. FromNS shows the begin of the
+// data that is left.
 func TestRollingMemoryLimit(t *testing.T) {
 	r := newRolling(t, 1e6, 1e3) // a thousand slots
 	r.maxBytes = 40_000
@@ -63,11 +64,11 @@ func TestRollingMemoryLimit(t *testing.T) {
 	}
 }
 
-// BenchmarkRollingSnapshotRange is what the screen asks for: the last 30 s out of ten minutes.
+// BenchmarkRollingSnapshotRange measures what the screen reads: the last 30 s out of ten minutes.
 func BenchmarkRollingSnapshotRange(b *testing.B) {
 	r := newRolling(b, 600e9, 0)
 	now := int64(0)
-	for i := range 60_000 { // 100 threads at 100 Hz, of which 20 change their stack at each tick
+	for i := range 60_000 { // 100 threads at 100 Hz; 20 of them change their stack at each tick
 		for th := range 100 {
 			st := th + 1
 			if th < 20 {

@@ -2,6 +2,6 @@
 
 package flamegraph
 
-// raceDivisor divides the rounds of tests of one goroutine. The race detector has nothing to find in them and makes
+// raceDivisor divides the rounds of tests with one goroutine. The race detector finds nothing in these tests, and makes
 // them ten times slower. They run in full without it.
 const raceDivisor = 10

@@ -8,9 +8,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestRanDivides: the time of a Ruby stack goes to the C functions in which the thread ran, in proportion to the stacks
-// that were taken. A stack without a taken one is divided as its innermost method. The totals of Ruby frames stay
-// the same to the ns. Other states and methods stay whole.
+// TestRanDivides: the time of a Ruby stack is divided among C functions in which the thread ran. It is divided in
+// proportion to the native stacks that were taken. If none was taken of a Ruby stack, it is divided like its innermost
+// method. The totals of Ruby frames stay the same to the ns. Other states and methods are not divided.
 func TestRanDivides(t *testing.T) {
 	d := sampler.NewDictionary()
 	ruby := d.InternStack(0, d.InternFrame(sampler.Frame{Label: "Zlib.deflate", C: true}))
@@ -77,7 +77,7 @@ func TestRanDivides(t *testing.T) {
 	}
 }
 
-// TestRanKeepsSums: with any stacks the sums by thread, state and Ruby frame are the same with and without the
+// TestRanKeepsSums: for any stacks, the sums by thread, state and Ruby frame are the same with and without the
 // division.
 func TestRanKeepsSums(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))

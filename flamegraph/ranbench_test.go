@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// BenchmarkRan is a Snapshot of half a minute of a Rails application, with and without stacks of running threads.
+// BenchmarkRan measures a Snapshot of half a minute of a Rails application, with and without stacks of running threads.
 func BenchmarkRan(b *testing.B) {
 	for name, runs := range map[string]int{"with": 1500, "without": 0} {
 		b.Run(name, func(b *testing.B) {

@@ -18,8 +18,8 @@ func newRolling(t testing.TB, window, slot int64) *Rolling {
 	return r
 }
 
-// TestRollingEqualsNaive compares with a list of all additions. The window holds exactly what was added at times of its
-// slots.
+// TestRollingEqualsNaive compares Rolling with a list of all additions. The window holds exactly what was added at the
+// times of its slots.
 func TestRollingEqualsNaive(t *testing.T) {
 	type added struct {
 		at int64
@@ -123,7 +123,7 @@ func TestNewRollingRefuses(t *testing.T) {
 	}
 }
 
-// TestRollingOverflow: past MaxKeys no weight is lost, only the stack, and what expires makes room again.
+// TestRollingOverflow: beyond MaxKeys only stacks are lost, and no weight. Keys that expire make room again.
 func TestRollingOverflow(t *testing.T) {
 	r := newRolling(t, 1000, 100)
 	r.maxKeys = 50
@@ -142,7 +142,7 @@ func TestRollingOverflow(t *testing.T) {
 	}
 }
 
-// TestRollingThreadsWithoutEnd: threads that are new each time take a bounded number of keys, and no weight is lost.
+// TestRollingThreadsWithoutEnd: if threads are new each time, they take a bounded number of keys. No weight is lost.
 func TestRollingThreadsWithoutEnd(t *testing.T) {
 	r := newRolling(t, 1e9, 1e8)
 	r.maxKeys = 50

@@ -1,4 +1,4 @@
 package flamegraph
 
-// rounds returns how often a test of one goroutine repeats itself, of n times without the race detector.
+// rounds returns how often a test with one goroutine repeats itself. Without the race detector, this is n times.
 func rounds(n int) int { return max(n/raceDivisor, 1) }

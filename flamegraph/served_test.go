@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestNameKnownLate: all time of a request has the name that is known last. Sinks get it at once or late. It is so in
-// every span of time, and for all accounts.
+// TestNameKnownLate: all time of a request has the name that is known last. Sinks get this time at once or late. This
+// holds in every period of time, and for all accounts.
 func TestNameKnownLate(t *testing.T) {
 	for _, now := range []bool{false, true} {
 		dict := sampler.NewDictionary()
@@ -22,7 +22,7 @@ func TestNameKnownLate(t *testing.T) {
 			return dict.InternWork(sampler.Work{Number: sampler.WorkNumber(n), Kind: sampler.WorkRequest, Endpoint: endpoint})
 		}
 		const tick = 10_000_000
-		for i := range 200 { // 2 s: thread 1 has one request, named after 1.5 s; thread 2 one that is never named
+		for i := range 200 { // 2 s: the request of thread 1 is named after 1.5 s, of thread 2 never
 			first, second := sampler.Serving{Work: work(1, "GET /mixed")}, sampler.Serving{Work: work(2, "GET /mixed")}
 			if i >= 150 {
 				first.Work = work(1, "GET mixed#show")
@@ -58,8 +58,8 @@ func TestNameKnownLate(t *testing.T) {
 	}
 }
 
-// TestNamesHaveALimit: requests without end, some of them long, take no more memory than the limits allow. No weight is
-// lost.
+// TestNamesHaveALimit: any number of requests, some of them long, takes no more memory than the limits allow. No weight
+// is lost.
 func TestNamesHaveALimit(t *testing.T) {
 	for _, now := range []bool{false, true} {
 		dict := sampler.NewDictionary()
@@ -72,7 +72,7 @@ func TestNamesHaveALimit(t *testing.T) {
 		for i := range 400_000 {
 			n := i
 			if i%2 == 0 {
-				n = i % 20 // jobs that go on
+				n = i % 20 // jobs that do not end
 			}
 			w := sampler.Work{Number: sampler.WorkNumber(n + 1), Kind: sampler.WorkJob, Endpoint: fmt.Sprint("Job", n%3)}
 			s := sampler.Serving{Work: dict.InternWork(w)}
@@ -95,8 +95,9 @@ func TestNamesHaveALimit(t *testing.T) {
 	}
 }
 
-// TestRouteOfOthers: requests whose route never was known have the only route of others with their path. This also
-// holds for weights from before that route was known. They have their own name again if there are two routes.
+// TestRouteOfOthers: a request whose route was never known gets the only route of other requests with its path. This
+// also holds for weights from before this route was known. If there are two routes, these requests have their own name
+// again.
 func TestRouteOfOthers(t *testing.T) {
 	dict := sampler.NewDictionary()
 	r := newRolling(t, 60e9, 0)

@@ -30,7 +30,7 @@ func TestSVGGolden(t *testing.T) {
 	golden.Check(t, "provenance.svg", svgOf(t, tr, "order-service, pid 4242", svgMinWidth))
 }
 
-// svgCells reads the cells back from a picture, as an XML parser sees them.
+// svgCell is a cell of a picture, as an XML parser sees it.
 type svgCell struct {
 	x, w  float64
 	depth int
@@ -99,7 +99,7 @@ func TestSVGGeometry(t *testing.T) {
 		if cells[0].label != "all" || cells[0].w != svgWidth-2*svgPad {
 			t.Fatalf("root %+v", cells[0])
 		}
-		var above []svgCell // the way down to the cell before
+		var above []svgCell // the previous cell, below the cells that contain it
 		for _, c := range cells {
 			above = above[:min(c.depth, len(above))]
 			if len(above) != c.depth {

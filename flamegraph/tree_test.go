@@ -37,7 +37,7 @@ func newWorld(rnd *rand.Rand, funcs, stacks, depth int) *world {
 		var s sampler.StackID
 		n := 1 + rnd.IntN(depth)
 		for d := range n {
-			// Outer frames come from few functions, so that stacks share their beginnings as real ones do.
+			// Outer frames come from few functions, so that stacks share their beginnings, as real stacks do.
 			s = w.dict.InternStack(s, ids[rnd.IntN(min(len(ids), 2+d*d))])
 		}
 		w.stacks = append(w.stacks, s)
@@ -142,7 +142,7 @@ func stackText(d *sampler.Dictionary, id sampler.StackID) string {
 	return b.String()
 }
 
-// treeText prints a tree, a node a line.
+// treeText prints a tree, one node per line.
 func treeText(t *Tree) string {
 	var b strings.Builder
 	var walk func(*Node)
@@ -244,7 +244,7 @@ all 0/200
       Reports#build 0/200
         … (cut) 200/200
 `},
-		// The lightest stacks are cut, whatever comes first.
+		// The lightest stacks are cut, whatever their order.
 		{"few nodes", Options{MaxNodes: 5}, `
 all 0/780
   <main> 0/750
@@ -423,7 +423,7 @@ func BenchmarkLayout200x40(b *testing.B) {
 	}
 }
 
-// randomOptions chooses among all that a tree can be made of.
+// randomOptions chooses random options for a tree.
 func randomOptions(rnd *rand.Rand) Options {
 	o := Options{Metric: Metric(rnd.IntN(3)), Inverted: rnd.IntN(3) == 0, ByLine: rnd.IntN(2) == 0}
 	if rnd.IntN(2) == 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestUnderIsWhatANodeWeighs: the keys under a node weigh its Total, whatever the tree is made of.
+// TestUnderIsWhatANodeWeighs: the keys under a node weigh as much as its Total, whatever the options of the tree.
 func TestUnderIsWhatANodeWeighs(t *testing.T) {
 	for seed := uint64(0); seed < uint64(rounds(40)); seed++ {
 		rnd := rand.New(rand.NewPCG(seed, 21))
@@ -39,7 +39,7 @@ func TestUnderIsWhatANodeWeighs(t *testing.T) {
 	}
 }
 
-// TestSpreadEqualsSnapshotRange: slot by slot it is what a snapshot of the same slots holds, of the keys chosen.
+// TestSpreadEqualsSnapshotRange: each slot of Spread has what a snapshot of the same slot has of the chosen keys.
 func TestSpreadEqualsSnapshotRange(t *testing.T) {
 	for seed := uint64(0); seed < uint64(rounds(40)); seed++ {
 		rnd := rand.New(rand.NewPCG(seed, 22))
@@ -48,7 +48,7 @@ func TestSpreadEqualsSnapshotRange(t *testing.T) {
 		now := rnd.Int64N(3000)
 		for range 800 {
 			now += rnd.Int64N(25)
-			at := max(0, now-rnd.Int64N(400)) // some come late
+			at := max(0, now-rnd.Int64N(400)) // some additions come late
 			r.Add(at, Key{Thread: sampler.ThreadID(rnd.IntN(4)), Stack: sampler.StackID(rnd.IntN(6)), State: gvl.State(rnd.IntN(3))}, Weights{WallNS: rnd.Int64N(50), CPUNS: rnd.Int64N(9)})
 		}
 		from := now - rnd.Int64N(6000)

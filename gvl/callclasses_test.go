@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// unclassed are the calls of Linux that callsOf leaves out. They handle memory, ask or set what the kernel has at hand,
-// make things, send signals, end, or are obsolete.
+// unclassed are the system calls of Linux without a class in callsOf. They handle memory, read or set what the kernel
+// has at hand, create objects, send signals, end a thread, or are obsolete.
 const unclassed = `
 mmap mprotect munmap brk mremap mincore madvise process_madvise mlock mlock2 munlock mlockall munlockall mbind set_mempolicy get_mempolicy
 set_mempolicy_home_node migrate_pages move_pages remap_file_pages pkey_mprotect pkey_alloc pkey_free memfd_create memfd_secret mseal
@@ -30,7 +30,7 @@ landlock_restrict_self lsm_get_self_attr lsm_set_self_attr lsm_list_modules list
 sethostname setdomainname kexec_load kexec_file_load init_module finit_module delete_module create_module get_kernel_syms query_module
 nfsservctl getpmsg putpmsg afs_syscall tuxcall security lookup_dcookie vserver _sysctl`
 
-// TestCallsAreClassed goes through all system calls of both machines: each has a class, or is known to have none.
+// TestCallsAreClassed: each system call of both machines has a class, or is listed in unclassed.
 func TestCallsAreClassed(t *testing.T) {
 	none := make(map[string]bool)
 	for _, name := range strings.Fields(unclassed) {
@@ -57,7 +57,7 @@ func TestCallsAreClassed(t *testing.T) {
 	for class, names := range callsOf {
 		for _, name := range names {
 			if strings.HasPrefix(name, "(") {
-				continue // not the kernel's
+				continue // ddtop's own name, not a system call
 			}
 			if other, twice := seen[name]; twice || !known[name] {
 				t.Errorf("%s: of class %d and %d, known %v", name, class, other, known[name])
@@ -67,7 +67,8 @@ func TestCallsAreClassed(t *testing.T) {
 	}
 }
 
-// TestCallsAreNamed: whatever call a thread without the GVL sleeps in, its words name it or what it waits for.
+// TestCallsAreNamed: if a thread without the GVL sleeps in a system call, its description names the call or what the
+// thread does there.
 func TestCallsAreNamed(t *testing.T) {
 	for _, c := range []struct{ call, want string }{
 		{"msgrcv", "io ← read msgrcv"}, {"msgsnd", "io → write msgsnd"}, {"mq_timedreceive", "io ← read mq_timedreceive"},

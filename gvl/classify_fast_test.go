@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestClassifierSkipsNothing: what the Classifier skips because nothing has changed gets the same result as if it had
-// been classified again.
+// TestClassifierSkipsNothing: if nothing has changed for a thread, the Classifier keeps its last result. This is the
+// result that it gets from classifying the thread again.
 func TestClassifierSkipsNothing(t *testing.T) {
 	for _, era := range []sampler.Era{sampler.EraFlag, sampler.EraOwner, sampler.EraSched} {
 		for seed := range uint64(20) {
@@ -29,7 +29,7 @@ func TestClassifierSkipsNothing(t *testing.T) {
 				if n%10 != 0 {
 					s.Depth = sampler.LockTick
 				}
-				clear(whole.out) // nothing stands there to be left
+				clear(whole.out) // without earlier results nothing is skipped
 				whole.places = nil
 				a, b := quick.Classify(s), whole.Classify(s)
 				for i := range a {

@@ -207,7 +207,8 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// An owner that changes during the read: two threads look like holders, one holds.
+// TestOwnerChangesDuringRead: if the owner changes during the read, two threads look like holders of the GVL. Only one
+// of them is running.
 func TestOwnerChangesDuringRead(t *testing.T) {
 	for _, era := range gvltest.Eras {
 		s := gvltest.SampleAt(gvltest.Base, 1, gvltest.Holder(1), gvltest.Holder(2))
@@ -222,26 +223,27 @@ func TestOwnerChangesDuringRead(t *testing.T) {
 			t.Errorf("era %d, other order: %v, %v", era, got[0].State, got[1].State)
 		}
 	}
-	// Released during the read: still its last holder's time.
+	// The GVL is released during the read. The time still belongs to its last holder.
 	s := gvltest.SampleAt(gvltest.Base, 1, gvltest.Holder(1))
 	s.Ractors[0].OwnerEnd = 0
 	if got := NewClassifier(gvltest.ProcOf(sampler.EraOwner), nil).Classify(s)[0].State; got != Running {
 		t.Errorf("released during the read: %v", got)
 	}
-	// Handed over to a thread that does not run yet: the one proven to run holds it.
+	// The GVL is handed over to a thread that does not run yet. The thread that is proven to run still holds it.
 	s = gvltest.SampleAt(gvltest.Base, 1, gvltest.Holder(1), gvltest.Released(2))
 	s.Ractors[0].OwnerEnd = 2
 	got := NewClassifier(gvltest.ProcOf(sampler.EraSched), nil).Classify(s)
 	if got[0].State != Running || got[1].State != Waiting || got[1].Detail.Wait != WaitHandover {
 		t.Errorf("handed over: %v, %v", got[0], got[1])
 	}
-	// The same, and the one whose node is still linked says that it is in a blocking region: it only wakes the next.
+	// The same, but the thread whose node is still linked is in a blocking region. It has released the GVL, and only
+	// wakes the next thread.
 	s.Threads[0].Status, s.Threads[0].Bits = sampler.Stopped, s.Threads[0].Bits|sampler.BitBlockingRegion
 	got = NewClassifier(gvltest.ProcOf(sampler.EraSched), nil).Classify(s)
 	if !got[0].State.Released() && got[0].State != Unknown || got[1].State != Waiting {
 		t.Errorf("let go during the read: %v, %v", got[0], got[1])
 	}
-	// Not linked: it was about to run, and what it did then came after its words were read.
+	// The node is not linked. The thread was about to run when its words were read. What it did later is not in them.
 	s.Threads[0].Bits &^= sampler.BitLinked
 	got = NewClassifier(gvltest.ProcOf(sampler.EraSched), nil).Classify(s)
 	if got[0].State != Waiting || got[0].Detail.Wait != WaitHandover || got[1].State != Waiting {
@@ -251,7 +253,8 @@ func TestOwnerChangesDuringRead(t *testing.T) {
 		t.Errorf("released, before 3.3: %v", got)
 	}
 	s.Threads[0].Bits |= sampler.BitLinked
-	// Before 3.3 there is no such node; and who owns at both ends holds it, whatever region it is in.
+	// Ruby before 3.3 has no such node, so the thread is running. A thread that owns the GVL at both ends of the read
+	// holds it, also in a blocking region.
 	if got := NewClassifier(gvltest.ProcOf(sampler.EraOwner), nil).Classify(s)[0].State; got != Running {
 		t.Errorf("released during the read, in a region, before 3.3: %v", got)
 	}
@@ -286,7 +289,8 @@ func TestAfterAndSince(t *testing.T) {
 	}
 }
 
-// The kernel's answer of an earlier episode says nothing of this one; a late answer holds for the whole episode.
+// TestAnswersBelongToEpisodes: the kernel's answer from an earlier episode does not count for the current episode. A
+// late answer counts for its whole episode.
 func TestAnswersBelongToEpisodes(t *testing.T) {
 	c := NewClassifier(gvltest.ProcOf(sampler.EraSched), nil)
 	at := int64(gvltest.Base)
@@ -311,7 +315,7 @@ func TestAnswersBelongToEpisodes(t *testing.T) {
 	if got := step(0, gvltest.Answered(gvltest.Released(1), now, "write", 3, 0)); got.State != IO || got.SinceNS != began {
 		t.Errorf("kept answer: %+v", got)
 	}
-	// Memory names another descriptor: another episode.
+	// If memory names another descriptor, another episode has begun.
 	th := gvltest.Answered(gvltest.Released(1), now, "write", 3, 0)
 	th.Blocked = sampler.Blocked{Kind: sampler.BlockIO, FD: 8}
 	if got := step(0, th); got.Detail.FD != 8 || got.Detail.Op != OpIO || got.SinceNS == began {
@@ -334,8 +338,8 @@ func TestStalledNeedsThisHold(t *testing.T) {
 	}
 }
 
-// TestWhoCollects: of several ractors one collects. The others stand at its barrier, or go on: while it sweeps, and
-// until all have stopped.
+// TestWhoCollects: if one of several ractors collects garbage, the others wait at its barrier. They may run while it
+// sweeps, and until all have stopped.
 func TestWhoCollects(t *testing.T) {
 	const collects, barrier = sampler.BitCollects, sampler.BitBarrier
 	stopped := func(id sampler.ThreadID) sampler.Thread {

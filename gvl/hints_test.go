@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestFitsLock: a stack is a lock wait's if its innermost frame can wait for a lock of the kind.
+// TestFitsLock: a stack fits a lock wait if its innermost frame can wait for a lock of this kind.
 func TestFitsLock(t *testing.T) {
 	d := sampler.NewDictionary()
 	for _, c := range []struct {

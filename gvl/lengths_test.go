@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestToldLengths: the lengths of one row ascend, whatever the bounds of the waits are, and what each number says holds
-// for the true lengths.
+// TestToldLengths: the lengths of one row ascend, even if only bounds of the waits are known. Each number, with its
+// bound, is true for the real lengths.
 func TestToldLengths(t *testing.T) {
 	shares := []float64{.5, .9, .99, 1}
 	r := rand.New(rand.NewPCG(29, 1))
@@ -19,7 +19,7 @@ func TestToldLengths(t *testing.T) {
 		for range 1 + r.IntN(40) {
 			ns := int64(1e6) << r.IntN(11)
 			least, most := ns, ns
-			if r.IntN(3) == 0 { // it may be several waits
+			if r.IntN(3) == 0 { // this may be several waits, so only bounds are known
 				least, most = r.Int64N(ns), ns+r.Int64N(2*ns)
 			}
 			w := Wait{ToNS: most, LeastNS: least, MostNS: most, InProgress: r.IntN(60) == 0}
@@ -34,7 +34,7 @@ func TestToldLengths(t *testing.T) {
 				t.Fatalf("the lengths are told as %v", told)
 			}
 			if open {
-				continue // its wait can end at any length
+				continue // a wait in progress can end at any length
 			}
 			want := truth[max(int(shares[i]*float64(len(truth))+.9999), 1)-1]
 			off := want/PlainParts + want/histSub

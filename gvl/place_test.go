@@ -2,7 +2,7 @@ package gvl
 
 import "testing"
 
-// TestAddLine: a template is called by its file and line, other code keeps its place.
+// TestAddLine: a template is named with its file and line, so it needs no place. Other code keeps its place.
 func TestAddLine(t *testing.T) {
 	for _, x := range [][4]string{
 		{"orders/_row.html.erb", "/srv/app/views/orders/_row.html.erb:4", "orders/_row.html.erb:4", ""},

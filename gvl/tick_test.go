@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestLooksCount: with known changes, a sample counts that read the stack of a thread without the GVL. A sample that
-// read all stacks does not count.
+// TestLooksCount: if all changes are known, Looks counts samples that read the stack of a thread without the GVL.
+// Samples that read all stacks do not count.
 func TestLooksCount(t *testing.T) {
 	fresh := []sampler.Thread{{Quality: sampler.StackFresh}}
 	for _, c := range []struct {

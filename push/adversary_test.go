@@ -26,19 +26,19 @@ import (
 	"github.com/ddtop/ddtop/push/spool"
 )
 
-// patience is how long something is waited for: longer than any machine takes.
+// patience limits how long a test waits for something. It is longer than any machine needs.
 const patience = 5 * time.Minute
 
-// agent is a stand-in for Datadog's agent that does what it is told with each connection. It speaks HTTP itself, so
-// that it can do what no server does.
+// agent is a stand-in for Datadog's agent that answers each connection as the test wants. It speaks HTTP itself, so
+// that it can do what no real server does.
 type agent struct {
 	t        *testing.T
 	listener net.Listener
 	to       string
 
 	mu    sync.Mutex
-	does  func(c net.Conn) // nil: it takes everything, and says so
-	takes bool             // it takes what it is sent, whatever it does then
+	does  func(c net.Conn) // answers a request; if it is nil, the agent takes everything and says so
+	takes bool             // the agent takes what it gets, however it answers
 	took  []string
 	tries int
 	open  map[net.Conn]bool
@@ -78,7 +78,7 @@ func startAgent(t *testing.T, network string) *agent {
 	return a
 }
 
-// heal lets it take everything from now on, by new connections: what hangs ends.
+// heal makes the agent take everything from now on. It closes all open connections, also the ones that hang.
 func (a *agent) heal() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -110,7 +110,7 @@ func (a *agent) serve(c net.Conn) {
 		}
 		a.mu.Unlock()
 		switch {
-		case err != nil || !open: // it was cut off
+		case err != nil || !open: // the request was cut off
 			return
 		case does == nil:
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
@@ -187,7 +187,7 @@ func (a *agent) route(t *testing.T, limits spool.Limits) push.Route {
 	return push.Route{Destination: d, Queue: q}
 }
 
-// numbered is the n-th period of a process.
+// numbered returns the n-th period of a process.
 func numbered(t *testing.T, n int) *push.Period {
 	t.Helper()
 	var b bytes.Buffer
@@ -208,8 +208,8 @@ func await(t *testing.T, what string, so func() bool) {
 	}
 }
 
-// TestAdversaries: whatever a server does, by TCP and by its socket, what it did not take comes once and in order when
-// it is well again, what it refuses for good is dropped and counted, and another destination knows nothing of it.
+// TestAdversaries: a server that misbehaves, by TCP or by a socket, does not affect another destination. What it did
+// not take comes once and in order when it works again. What it refuses for good is dropped and counted.
 func TestAdversaries(t *testing.T) {
 	say := func(text string) func(net.Conn) {
 		return func(c net.Conn) { _, _ = io.WriteString(c, text) } // the other side may have seen enough
@@ -225,7 +225,8 @@ func TestAdversaries(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		does func(net.Conn)
-		// refuses: it says that it will never take it; takes: it says that it has taken it.
+		// refuses is set if the server refuses a payload for good. takes is set if the server says that a payload is
+		// taken.
 		refuses, takes bool
 	}{
 		{"says 500", say("HTTP/1.1 500 No\r\nContent-Length: 5\r\n\r\npanic"), false, false},
@@ -279,7 +280,7 @@ func TestAdversaries(t *testing.T) {
 				}
 				got := bad.taken()
 				if c.takes {
-					got = slices.Compact(got) // one whose answer was cut off by the recovery may come again
+					got = slices.Compact(got) // a payload may come again if the recovery cut off its answer
 				}
 				if !slices.Equal(got, want) {
 					t.Errorf("it took %v, want %v", got, want)
@@ -289,8 +290,8 @@ func TestAdversaries(t *testing.T) {
 	}
 }
 
-// TestOutageInRestarts: what could not be sent by one ddtop is sent by the next ones, once, in order, each with its
-// own.
+// TestOutageInRestarts: if a ddtop cannot send its profiles, a later ddtop sends them before its own, once and in
+// order.
 func TestOutageInRestarts(t *testing.T) {
 	a := startAgent(t, "tcp")
 	a.does = func(net.Conn) {}

@@ -15,14 +15,14 @@ import (
 	"github.com/ddtop/ddtop/push/spool"
 )
 
-// picky is a destination that does not take what begins with "bad".
+// picky is a destination that does not take payloads that begin with "bad".
 type picky struct {
 	mu    sync.Mutex
-	err   error // nil: it takes everything
-	hangs bool  // it does not answer, rather than with err
-	down  bool  // it takes nothing
+	err   error // what Send returns; if it is nil, picky takes everything
+	hangs bool  // Send does not answer, instead of returning err
+	down  bool  // picky takes no payload at all
 	took  []string
-	tries int // of what is bad
+	tries int // how often Send got a bad payload
 }
 
 func (d *picky) String() string { return "fake://picky" }
@@ -55,7 +55,7 @@ func (d *picky) set(err error, down bool) {
 	d.err, d.down = err, down
 }
 
-// good are the payloads that it took which are not bad, and badTries how often it was asked to take a bad one.
+// good returns the payloads that picky took and that are not bad. badTries is the number of tries to send a bad one.
 func (d *picky) good() (list []string, badTries int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -67,7 +67,7 @@ func (d *picky) good() (list []string, badTries int) {
 	return list, d.tries
 }
 
-// of is a period of a service.
+// of returns a period of a service.
 func of(service, text string) *Period {
 	p := period(text)
 	p.Tags = Tags{{"service", service}}
@@ -76,8 +76,8 @@ func of(service, text string) *Period {
 
 var errBad = errors.New("HTTP status 500")
 
-// TestPoisonedPayload: a payload that is never taken, however the destination fails at it, holds up no other, of
-// its own service neither, and is given up and counted in the end.
+// TestPoisonedPayload: a payload that a destination never takes delays no other payload, not even of its own service.
+// In the end it is given up and counted. This holds for each way in which the destination can fail.
 func TestPoisonedPayload(t *testing.T) {
 	for name, d := range map[string]*picky{
 		"500":      {err: errBad},
@@ -129,9 +129,9 @@ func cmpNumbers(a, b string) int {
 	return x - y
 }
 
-// TestPoisonedServices: services of which nothing is taken, more than are tried in one round, cost the others no
-// profile though the spool is small, and are tried less and less often. When they are taken again, the latest
-// arrive.
+// TestPoisonedServices: if a destination takes nothing of many services, the other services lose no profile, though
+// the spool is small. ddtop tries the failing services less and less often. When the destination takes them again,
+// their latest profiles arrive.
 func TestPoisonedServices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, said := logged()
@@ -154,7 +154,7 @@ func TestPoisonedServices(t *testing.T) {
 		if len(got) < minutes-1 || !slices.IsSortedFunc(got, cmpNumbers) {
 			t.Errorf("%d of %d were taken", len(got), minutes)
 		}
-		// Each of them once in half of longestAside, and the first tries.
+		// Each service may be tried once in half of longestAside, and a few times at the beginning.
 		if most := services * (minutes/2 + 20); tries > most {
 			t.Errorf("%d tries of what is not taken, %d are the most", tries, most)
 		}
@@ -174,8 +174,8 @@ func TestPoisonedServices(t *testing.T) {
 	})
 }
 
-// TestOutageBlamesNobody: while a destination takes nothing, no payload is given up, and all arrive in order when
-// it is back.
+// TestOutageBlamesNobody: while a destination takes nothing, no payload is given up. All payloads arrive in order when
+// the destination is back.
 func TestOutageBlamesNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, said := logged()
@@ -204,7 +204,7 @@ func TestOutageBlamesNobody(t *testing.T) {
 	})
 }
 
-// TestTooOld: what fails and is older than a week is given up, also where nothing is taken.
+// TestTooOld: a payload that fails and is older than a week is given up, even if the destination takes nothing at all.
 func TestTooOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, _ := logged()
@@ -226,8 +226,8 @@ func TestTooOld(t *testing.T) {
 	})
 }
 
-// TestPoisonedSpool: what an earlier ddtop has left in the spool and is not taken holds up nothing after the start,
-// and at the end what can be sent is.
+// TestPoisonedSpool: payloads that an earlier ddtop left in the spool may fail, but delay no others after the start.
+// When ddtop ends, it sends all that can be sent.
 func TestPoisonedSpool(t *testing.T) {
 	dir := t.TempDir()
 	run := func(d *picky, length time.Duration, texts ...string) (s Stats) {
@@ -251,7 +251,7 @@ func TestPoisonedSpool(t *testing.T) {
 		return s
 	}
 	d := &picky{err: errBad}
-	run(d, 0, "bad1", "g0") // which ends at once
+	run(d, 0, "bad1", "g0") // this run ends at once
 	if got, _ := d.good(); !slices.Equal(got, []string{"g0"}) {
 		t.Errorf("at the end it took %v", got)
 	}
@@ -265,7 +265,8 @@ func TestPoisonedSpool(t *testing.T) {
 	}
 }
 
-// TestFullSpoolDropsTheHead: what is tried again is no reason to drop all others.
+// TestFullSpoolDropsTheHead: if the spool is full, a payload that waits for its next try is dropped first. The
+// payloads after it stay.
 func TestFullSpoolDropsTheHead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, _ := logged()
@@ -273,7 +274,7 @@ func TestFullSpoolDropsTheHead(t *testing.T) {
 		q := spool.InMemory(spool.Limits{Bytes: 1 << 20, Count: 3})
 		p := New([]Route{{d, q}}, log)
 		p.Add(of("a", "bad"))
-		time.Sleep(time.Hour) // it waits for its next try
+		time.Sleep(time.Hour) // the payload waits for its next try
 		for i := range 3 {
 			p.Add(of("a", fmt.Sprint("g", i)))
 			synctest.Wait()
@@ -288,8 +289,8 @@ func TestFullSpoolDropsTheHead(t *testing.T) {
 	})
 }
 
-// TestPoisonedPayloadOfRestarts: how often a payload was tried outlives ddtop, so that a payload that is never taken is
-// given up though ddtop is started again every quarter of an hour.
+// TestPoisonedPayloadOfRestarts: the number of tries of a payload survives a restart of ddtop. So a payload that is
+// never taken is given up, even if ddtop is restarted every quarter of an hour.
 func TestPoisonedPayloadOfRestarts(t *testing.T) {
 	const restarts = 8
 	folder := t.TempDir()

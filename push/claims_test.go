@@ -18,7 +18,7 @@ import (
 	"github.com/ddtop/ddtop/push/pyroscope"
 )
 
-// lies are tags that a process may not name, in the spellings that a destination takes for the same tag.
+// lies are tags that a process must not set itself, in all spellings that a destination takes for the same tag.
 var lies = []string{
 	"container_id", "container-id", "Container_ID", "container.id", "process_id", "process.pid", "PID", "host",
 	"HOST", "hostname", "host.name", "pod", "pod_name", "k8s.pod.name", "kube_pod_name", "pod_uid", "k8s.pod.uid",
@@ -31,7 +31,7 @@ var lies = []string{
 // lie is the value of all lies.
 const lie = "evil-claim"
 
-// claimed is what a process says that sets every lie, by each way that it has.
+// claimed returns the facts of a process that sets every lie, for each way in which a process can set tags.
 func claimed() map[string]push.Facts {
 	var dd, otel []string
 	var published push.Tags
@@ -51,7 +51,7 @@ func claimed() map[string]push.Facts {
 	}
 }
 
-// sent is what each destination gets of tags, as text.
+// sent returns what each destination gets for these tags, as text.
 func sent(t *testing.T, tags push.Tags) map[string]string {
 	t.Helper()
 	p := numbered(t, 0)
@@ -89,7 +89,8 @@ func sent(t *testing.T, tags push.Tags) map[string]string {
 	return out
 }
 
-// TestSeenComesFirst: a process cannot pass its profiles off as those of another process, container, pod or machine.
+// TestSeenComesFirst: a process cannot pass its profiles off as profiles of another process, container, pod or
+// machine.
 func TestSeenComesFirst(t *testing.T) {
 	id := strings.Repeat("ab", 32)
 	const pod = "01234567-89ab-cdef-0123-456789abcdef"
@@ -117,7 +118,7 @@ func TestSeenComesFirst(t *testing.T) {
 			if got := tags.Get("runtime-id"); !regexp.MustCompile(`^[0-9a-f-]{36}$`).MatchString(got) {
 				t.Errorf("%s: runtime-id is %q", way, got)
 			}
-			if isPod { // a process in a pod names the pod: ddtop does not see its name
+			if isPod { // a process names its pod itself, because ddtop cannot see the name of a pod
 				tags = slices.DeleteFunc(tags, func(t push.Tag) bool { return strings.Contains(t.Key, "pod") && t.Key != "pod_uid" })
 			}
 			for to, text := range sent(t, tags) {
@@ -132,7 +133,8 @@ func TestSeenComesFirst(t *testing.T) {
 	}
 }
 
-// TestPublishedRuntimeID: the ID by which a tracer's traces are found counts only as a tracer writes it.
+// TestPublishedRuntimeID: the tag runtime-id, which leads to traces, is the ID that a tracer has published. DD_TAGS
+// cannot replace it.
 func TestPublishedRuntimeID(t *testing.T) {
 	const id = "11111111-2222-3333-4444-555555555555"
 	f := push.Facts{Process: push.Process{PID: 1}, Published: push.Tags{{Key: "runtime-id", Value: id}}}
@@ -142,7 +144,7 @@ func TestPublishedRuntimeID(t *testing.T) {
 	}
 }
 
-// TestContainerOfTheCgroup: not even the command line names the container.
+// TestContainerOfTheCgroup: only the cgroup names the container. Not even a tag on the command line can set it.
 func TestContainerOfTheCgroup(t *testing.T) {
 	f := push.Facts{Given: push.Tags{{Key: "container_id", Value: strings.Repeat("cd", 32)}}}
 	if got := f.Tags().Get("container_id"); got != "" {
@@ -150,7 +152,7 @@ func TestContainerOfTheCgroup(t *testing.T) {
 	}
 }
 
-// TestOTLPNamesTheProcess: the process's number in OTLP is the one that was read, whatever the tags say.
+// TestOTLPNamesTheProcess: OTLP names the process that ddtop has read, whatever the tags say.
 func TestOTLPNamesTheProcess(t *testing.T) {
 	text := sent(t, push.Tags{{Key: "process_id", Value: "99"}, {Key: "process.executable.name", Value: lie}})["otlp+http"]
 	if strings.Contains(text, lie) {

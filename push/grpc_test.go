@@ -19,7 +19,7 @@ import (
 	"github.com/ddtop/ddtop/push/protobuf"
 )
 
-// h2 starts a server of HTTP/2 without TLS, as gRPC has it, and returns its host and port.
+// h2 starts a server of HTTP/2 without TLS, as gRPC uses it, and returns its host and port.
 func h2(t *testing.T, serve http.HandlerFunc) string {
 	t.Helper()
 	s := httptest.NewUnstartedServer(serve)
@@ -30,7 +30,8 @@ func h2(t *testing.T, serve http.HandlerFunc) string {
 	return s.Listener.Addr().String()
 }
 
-// TestGRPCAnswers: what a server of HTTP/2 answers that is no, or no good, gRPC.
+// TestGRPCAnswers: if an answer is no gRPC, is cut off or has a bad status, Call returns the right error. It never
+// follows a redirect.
 func TestGRPCAnswers(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the other host was asked") }))
 	defer other.Close()
@@ -46,7 +47,7 @@ func TestGRPCAnswers(t *testing.T) {
 		body    string
 		refused bool
 		after   time.Duration
-		says    string // "": it is fine
+		says    string // empty if the call succeeds
 	}{
 		{"fine", 200, []string{"Trailer:Grpc-Status", "0"}, "\x00\x00\x00\x00\x00", false, 0, ""},
 		{"a page", 200, []string{"Content-Type", "text/html"}, "<html>", false, 0, `no status of gRPC (its type is "text/html")`},
@@ -89,7 +90,7 @@ func TestGRPCAnswers(t *testing.T) {
 	}
 }
 
-// TestGRPCToHTTP1: what is no HTTP/2 is tried again.
+// TestGRPCToHTTP1: if a server does not speak HTTP/2, the error is not final, so that ddtop retries.
 func TestGRPCToHTTP1(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer s.Close()
@@ -99,7 +100,8 @@ func TestGRPCToHTTP1(t *testing.T) {
 	}
 }
 
-// TestGRPCThroughProxy: without TLS it asks the proxy of HTTPS_PROXY for a connection.
+// TestGRPCThroughProxy: without TLS, a call asks the proxy for a tunnel. If the proxy refuses, the error has its
+// status.
 func TestGRPCThroughProxy(t *testing.T) {
 	host := h2(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set(http.TrailerPrefix+"Grpc-Status", "0")
@@ -167,10 +169,10 @@ func TestGRPCThroughProxy(t *testing.T) {
 	}
 }
 
-// TestGRPCTLS: a certificate that nobody vouches for is no server that profiles are sent to.
+// TestGRPCTLS: if the certificate of a server cannot be verified, ddtop sends nothing to it.
 func TestGRPCTLS(t *testing.T) {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was asked") }))
-	s.Config.ErrorLog = log.New(io.Discard, "", 0) // it says that its certificate was refused
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // the server reports that its certificate was refused
 	s.EnableHTTP2 = true
 	s.StartTLS()
 	defer s.Close()

@@ -19,7 +19,7 @@ import (
 	"github.com/ddtop/ddtop/push/spool"
 )
 
-// fake is a destination that does what it is told.
+// fake is a destination that takes payloads, fails or hangs as the test wants.
 type fake struct {
 	name string
 
@@ -80,7 +80,7 @@ func period(text string) *Period {
 
 var room = spool.Limits{Bytes: 1 << 20, Count: 100}
 
-// logged is a logger and what it wrote.
+// logged returns a logger, and a function that returns what the logger wrote.
 func logged() (*slog.Logger, func() string) {
 	var mu sync.Mutex
 	var b bytes.Buffer
@@ -99,8 +99,8 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
-// TestOneDeadTheOtherUnaffected: what one destination does not take waits for it alone, and comes in order when it is
-// back.
+// TestOneDeadTheOtherUnaffected: a payload that one destination does not take waits for this destination alone. It
+// comes in order when the destination is back. Other destinations are not affected.
 func TestOneDeadTheOtherUnaffected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, said := logged()
@@ -137,7 +137,7 @@ func TestOneDeadTheOtherUnaffected(t *testing.T) {
 			t.Errorf("closing took %v", d)
 		}
 		synctest.Wait()
-		if n := strings.Count(said(), "sending failed"); n != 2 { // each once
+		if n := strings.Count(said(), "sending failed"); n != 2 { // once for each of the two destinations
 			t.Errorf("said %d times that sending failed:\n%s", n, said())
 		}
 		for _, text := range []string{"profiles are taken again", `to=fake://hung profiles=10`} {
@@ -151,8 +151,8 @@ func TestOneDeadTheOtherUnaffected(t *testing.T) {
 	})
 }
 
-// TestRests: the time between two tries grows to its limit, with chance in it, and is what was asked for where that is
-// longer.
+// TestRests: the time between two tries grows to its limit, with some randomness. If the destination asks for a longer
+// time, ddtop waits as it asks.
 func TestRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, _ := logged()
@@ -191,7 +191,7 @@ func TestRests(t *testing.T) {
 	})
 }
 
-// TestRefused: what will never be taken is dropped and told, and holds up nothing.
+// TestRefused: a payload that is refused for good is dropped and reported, and delays no other.
 func TestRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, said := logged()
@@ -200,7 +200,7 @@ func TestRefused(t *testing.T) {
 		for range 3 {
 			p.Add(period("a"))
 		}
-		p.Add(period("")) // which can't be encoded
+		p.Add(period("")) // this period cannot be encoded
 		synctest.Wait()
 		f.set(nil)
 		p.Add(period("b"))
@@ -215,7 +215,7 @@ func TestRefused(t *testing.T) {
 	})
 }
 
-// TestClose: the last period is sent, also where it comes with the end and where the last try has just failed.
+// TestClose: the last period is sent, even if it comes with the end and the last try has just failed.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, _ := logged()
@@ -233,7 +233,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// TestRestart: what was not sent is sent by the next one, with what belongs to it.
+// TestRestart: what one ddtop could not send, the next ddtop sends in order.
 func TestRestart(t *testing.T) {
 	dir := t.TempDir()
 	run := func(f *fake, texts ...string) {
@@ -264,7 +264,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestIntake: nothing grows, and nobody waits, while the disk does not take anything.
+// TestIntake: while the disk takes nothing, the intake does not grow beyond its limit, and no caller waits. The oldest
+// payloads are dropped.
 func TestIntake(t *testing.T) {
 	i := intake{more: make(chan struct{}, 1)}
 	big := make([]byte, maxIntake/4)
@@ -280,13 +281,13 @@ func TestIntake(t *testing.T) {
 	}
 }
 
-// TestADay: a day in fast time, with a destination that is out of reach now and then, one that is slow, one that is
-// dead, and ddtop started anew every two hours: what can be sent arrives once, in order, and neither memory, nor
-// descriptors, nor spools grow.
+// TestADay: in a day in fast time, one destination is out of reach now and then, one is slow, and one is dead. ddtop
+// is restarted every two hours. All that can be sent arrives once and in order. Neither memory, nor descriptors, nor
+// spools grow.
 func TestADay(t *testing.T) {
 	minutes := 24 * 60
 	if rubytest.Short(t) {
-		minutes = 8 * 60 // which wait for the disk some two thousand times
+		minutes = 8 * 60 // the runs wait for the disk about two thousand times
 	}
 	outages, slow, dead := &daily{}, &daily{each: 20 * time.Second}, &daily{err: errors.New("no route to host")}
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
@@ -343,16 +344,16 @@ func TestADay(t *testing.T) {
 	}
 	first, last := heap[1], heap[len(heap)-1]
 	t.Logf("heap %d KB after four hours, %d KB at the end; descriptors %v", first>>10, last>>10, descriptors)
-	// What is kept at all is less than 100 KB: of a day, a hundred bytes a profile would be 400 KB more.
+	// All that is kept takes less than 100 KB. If each profile left a hundred bytes, a day would add 400 KB.
 	if last-first > 300<<10 {
 		t.Errorf("the heap grew from %d KB to %d KB", first>>10, last>>10)
 	}
-	if n := len(descriptors); descriptors[n-1] > descriptors[0] { // an earlier test's idle connection may end meanwhile
+	if n := len(descriptors); descriptors[n-1] > descriptors[0] { // an idle connection may have ended
 		t.Errorf("descriptors: %v", descriptors)
 	}
 }
 
-// openDescriptors is how many descriptors this process has; 0 where that can't be told.
+// openDescriptors returns the number of descriptors of this process. It returns 0 if they cannot be counted.
 func openDescriptors() int64 {
 	list, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -361,9 +362,9 @@ func openDescriptors() int64 {
 	return int64(len(list))
 }
 
-// daily is a destination that wants the minutes in order, and keeps none.
+// daily is a destination that expects the minutes in order. It keeps no payload.
 type daily struct {
-	each time.Duration // what it takes for one
+	each time.Duration // the time that a payload takes
 
 	mu    sync.Mutex
 	err   error

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Bodies of keys. Each is put behind the beginning that a service gives its keys when the test runs, so that nobody
-// who searches this file for keys finds any.
+// These are bodies of keys. At run time, the test puts each of them behind the beginning that a service gives its
+// keys. So a search for keys in this file finds none.
 const (
 	hex32  = "0f1e2d3c4b5a69788796a5b4c3d2e1f0"
 	lower  = "q7w2e8r4t1y9u3i6o5p0a8s2d4f6g7h1j3k5"
@@ -43,7 +43,7 @@ var secretForms = [][]string{
 	{"pgpass", "x"}, {"netrc", "x"},
 	{"id_rsa", "x"}, {"db_pw", "x"}, {"privkey", "x"}, {"basicauth", "x"}, {"totp_seed", "x"}, {"twilio_key", "x"},
 	{"passwort", "x"}, {"contrasena", "x"},
-	// The key says so by a kind of key that is in no list, by its digits, letter by letter, or in another language.
+	// The key says so by an unlisted kind of key, by its digits, letter by letter, or in another language.
 	{"scout_key", "x"}, {"logdna_key", "x"}, {"kms_key", "x"}, {"licensekey", "x"}, {"honeycomb_writekey", "x"},
 	{"passkey", "x"}, {"ACTIVE_RECORD_ENCRYPTION_PRIMARY_KEY", "x"}, {"pa55word", "x"}, {"s3cret", "x"},
 	{"p_a_s_s_w_o_r_d", "x"}, {"session_id", "x"}, {"sid", "x"}, {"xsrf", "x"}, {"pepper", "x"}, {"oauth2", "x"},
@@ -210,7 +210,8 @@ func TestSecretForms(t *testing.T) {
 		if !LooksSecret(tag) {
 			t.Errorf("%v is taken for harmless", tag)
 		}
-		// It must not leave by an environment, either: neither as a tag, nor cut off, nor as another tag's value.
+		// Tags from an environment must not contain the secret either: not whole, not cut off, and not as the value of
+		// another tag.
 		for _, key := range []string{tag.Key, "note"} {
 			if key == "note" && tag.Key != "x" {
 				continue // the key alone says that it is secret
@@ -227,7 +228,7 @@ func TestSecretForms(t *testing.T) {
 	}
 }
 
-// TestHarmlessTags: of harmless tags none is left out.
+// TestHarmlessTags: no harmless tag is taken for a secret.
 func TestHarmlessTags(t *testing.T) {
 	const least = 200
 	all := strings.Fields(harmlessTags)
@@ -248,7 +249,7 @@ func TestHarmlessTags(t *testing.T) {
 	t.Logf("%d of %d harmless tags are taken for secrets", wrong, len(all))
 }
 
-// TestLongSecrets: a password is found though the value is longer than a tag can be.
+// TestLongSecrets: a password is found even if the value is longer than a tag can be.
 func TestLongSecrets(t *testing.T) {
 	long := strings.Repeat("geheim/", 60)
 	for _, value := range []string{"postgres://app:" + long + "@db/shop", strings.Repeat("a b ", 60) + "token=abc"} {

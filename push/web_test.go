@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// TestAnswers: what a server says decides whether it is asked again.
+// TestAnswers: the answer of a server decides whether a payload is done, is sent again, or is refused for good.
 func TestAnswers(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the other host was asked") }))
 	defer other.Close()
@@ -94,7 +94,8 @@ func TestRetryAfterDate(t *testing.T) {
 	}
 }
 
-// TestServersThatAreNone: what is no HTTP, never answers or hangs up is tried again.
+// TestServersThatAreNone: if a server does not speak HTTP, never answers or hangs up, the error is not final, so that
+// ddtop retries.
 func TestServersThatAreNone(t *testing.T) {
 	for name, serve := range map[string]func(net.Conn){
 		"hangs up": func(c net.Conn) { c.Close() },
@@ -150,18 +151,18 @@ func TestUnixSocket(t *testing.T) {
 	})}}
 	s.Start()
 	defer s.Close()
-	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1") // which is not asked
+	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1") // this proxy must not be asked
 	got, err := NewWeb(path).Post(t.Context(), "http://unix/profiling", http.Header{}, nil)
 	if err != nil || string(got) != "by unix" {
 		t.Errorf("%q, %v", got, err)
 	}
 }
 
-// TestTLS: a certificate that nobody vouches for is no server that profiles are sent to.
+// TestTLS: if the certificate of a server cannot be verified, ddtop sends nothing to it.
 func TestTLS(t *testing.T) {
 	asked := false
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
-	s.Config.ErrorLog = log.New(io.Discard, "", 0) // it says that its certificate was refused
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // the server reports that its certificate was refused
 	s.StartTLS()
 	defer s.Close()
 	_, err := NewWeb("").Post(t.Context(), s.URL, http.Header{}, []byte("profile"))
@@ -187,7 +188,7 @@ func TestParseTag(t *testing.T) {
 	}
 }
 
-// TestSecretsInAnswers: a server that says what it was asked, or redirects there, does not bring a key into an error.
+// TestSecretsInAnswers: if a server repeats the request in its answer or in a redirect, no key gets into the error.
 func TestSecretsInAnswers(t *testing.T) {
 	for _, status := range []int{403, 500, 302} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -213,7 +214,8 @@ func TestSecretsInAnswers(t *testing.T) {
 	}
 }
 
-// TestSecretsInAnswersOfProxies: a proxy that says what it was asked does not bring its password into an error.
+// TestSecretsInAnswersOfProxies: if a proxy repeats the request in its answer, its password does not get into the
+// error.
 func TestSecretsInAnswersOfProxies(t *testing.T) {
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, _, err := w.(http.Hijacker).Hijack(); err == nil {

@@ -8,10 +8,10 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// minute is the number of ticks of a minute at a lock clock of 1 kHz, of which every tenth reads all stacks.
+// minute is the number of ticks of a minute with a lock clock of 1 kHz. Every tenth tick reads all stacks.
 const minute = 60_000
 
-// TestSizeOfAMinute holds the aim: a minute of 100 threads, 100 Hz stacks and a 1 kHz lock clock under 2 MB.
+// TestSizeOfAMinute: a minute of 100 threads, with stacks at 100 Hz and a lock clock of 1 kHz, takes less than 2 MB.
 func TestSizeOfAMinute(t *testing.T) {
 	if raceDivisor > 1 {
 		t.Skip("a size, which the race detector has nothing to do with")
@@ -54,7 +54,7 @@ func (n *countWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// samplesOf keeps the samples of some seconds, so that a benchmark measures the encoding alone.
+// samplesOf makes n samples in advance, so that a benchmark measures only the encoding.
 func samplesOf(n, threads int) (*generator, []*sampler.Sample) {
 	g := newGenerator(12)
 	out := make([]*sampler.Sample, n)
@@ -64,7 +64,7 @@ func samplesOf(n, threads int) (*generator, []*sampler.Sample) {
 	return g, out
 }
 
-// feed gives samples to one again and again, each round later than the one before.
+// feed calls one with each sample, again and again. Each round is later than the one before.
 func feed(b *testing.B, samples []*sampler.Sample, one func(*sampler.Sample) error) {
 	b.Helper()
 	span := samples[len(samples)-1].TimeNS - samples[0].TimeNS + 1e6
@@ -98,7 +98,7 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// BenchmarkEncode is Append without what happens once a second.
+// BenchmarkEncode measures Append without the work that is done once per second.
 func BenchmarkEncode(b *testing.B) {
 	_, samples := samplesOf(1000, 100)
 	e := newEncoder(false)
@@ -116,7 +116,7 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
-// BenchmarkWrite is a Writer's part of the sampling goroutine and, in parallel, the compression.
+// BenchmarkWrite measures a Writer's part of the sampling goroutine, while the compression runs in parallel.
 func BenchmarkWrite(b *testing.B) {
 	g, samples := samplesOf(4000, 100)
 	w, err := NewWriter(io.Discard, testProcess, g.d)
@@ -145,7 +145,7 @@ func filled(b *testing.B, n int) *History {
 	return h
 }
 
-// BenchmarkRange reads 30 s of 100 threads from the history; ns/op is for all of it.
+// BenchmarkRange reads 30 s of 100 threads from the history. ns/op is for all of this.
 func BenchmarkRange(b *testing.B) {
 	h := filled(b, 32000)
 	_, last := h.Span()
@@ -160,7 +160,7 @@ func BenchmarkRange(b *testing.B) {
 	b.ReportMetric(float64(n), "samples/op")
 }
 
-// BenchmarkAt is a scrub to one instant.
+// BenchmarkAt measures the jump to one moment.
 func BenchmarkAt(b *testing.B) {
 	h := filled(b, 8000)
 	first, last := h.Span()
@@ -171,7 +171,7 @@ func BenchmarkAt(b *testing.B) {
 	}
 }
 
-// tenMinutes writes a recording of ten minutes of 100 threads: a minute's samples ten times over.
+// tenMinutes writes a recording of ten minutes of 100 threads. It repeats the samples of one minute ten times.
 func tenMinutes(b *testing.B) []byte {
 	b.Helper()
 	g, samples := samplesOf(minute, 100)
@@ -195,8 +195,8 @@ func tenMinutes(b *testing.B) []byte {
 	return buf.Bytes()
 }
 
-// BenchmarkTenMinutes is what a big recording costs: to open it (all checksums), to seek to a moment of it, and to read
-// it from the begin to the end.
+// BenchmarkTenMinutes measures a big recording: how long it takes to open it (with all checksums), to seek to a moment,
+// and to read all of it.
 func BenchmarkTenMinutes(b *testing.B) {
 	file := tenMinutes(b)
 	open := func(b *testing.B) *Reader {
@@ -239,7 +239,7 @@ func BenchmarkTenMinutes(b *testing.B) {
 	})
 }
 
-// BenchmarkEncodeChanges is the encoding of a second with about 28,000 changes of the GVL.
+// BenchmarkEncodeChanges measures the encoding of a second with about 28,000 changes of the GVL.
 func BenchmarkEncodeChanges(b *testing.B) {
 	m := newLockModel(5)
 	m.holdNS, m.outsideNS = 60_000, 1_000_000
@@ -266,7 +266,7 @@ func BenchmarkEncodeChanges(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/change")
 }
 
-// BenchmarkDecodeChanges reads them again.
+// BenchmarkDecodeChanges measures the decoding of the same changes.
 func BenchmarkDecodeChanges(b *testing.B) {
 	m := newLockModel(5)
 	m.holdNS, m.outsideNS = 60_000, 1_000_000

@@ -16,13 +16,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// bytesGolden has a line for each recording under testdata: what its samples are when they are written again, before
-// the compression.
+// bytesGolden has a line for each recording under testdata. The line is the size and the hash of its samples when they
+// are written again, before the compression.
 const bytesGolden = "testdata/bytes.golden"
 
-// TestBytes reads each recording under testdata, writes it again, and compares the bytes with those that the first
-// build of the present version wrote. It also does so with samples that have every field and many more changes than the
-// recordings.
+// TestBytes reads each recording under testdata and writes it again. The bytes must be the same as when the first build
+// of the present version wrote them. The test does the same with samples that have every field, and many more changes
+// than the recordings.
 func TestBytes(t *testing.T) {
 	written := make(map[string]string)
 	files, err := filepath.Glob("testdata/*.ddtop")
@@ -39,7 +39,7 @@ func TestBytes(t *testing.T) {
 	}
 	for seed := range uint64(8) {
 		g := newGenerator(seed)
-		var samples []*sampler.Sample // all before the first is written, because they change the Dictionary
+		var samples []*sampler.Sample // all are made before the first is written, because they change the Dictionary
 		for range 300 {
 			samples = append(samples, g.wild().Clone())
 		}
@@ -71,7 +71,7 @@ func recorded(t *testing.T, g *generator, samples []*sampler.Sample) []byte {
 	return file
 }
 
-// rewritten is a recording made of the samples of another one.
+// rewritten returns a recording with the samples of another recording.
 func rewritten(t *testing.T, r *Reader) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -93,7 +93,7 @@ func rewritten(t *testing.T, r *Reader) []byte {
 	return out.Bytes()
 }
 
-// uncompressed is the number of bytes of a recording's blocks of samples, uncompressed, and their hash.
+// uncompressed returns the size of a recording's blocks of samples before the compression, and their hash.
 func uncompressed(t *testing.T, file []byte) string {
 	t.Helper()
 	r := openBytes(t, file)

@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// statesAt returns the state of each thread at the end of the changes of sample i, by all changes before. ok is false
-// if some changes are missing and the states are not known since.
+// statesAt returns the state of each thread at the end of the changes of sample i, from all changes before. ok is false
+// if some changes are missing, so that the states are not known.
 func statesAt(all []resolved, i int) (list []sampler.Change, ok bool) {
 	states, before := map[int32]sampler.Change{}, int64(0)
 	for _, s := range all[:i+1] {
@@ -37,8 +37,8 @@ func statesAt(all []resolved, i int) (list []sampler.Change, ok bool) {
 	return list, ok
 }
 
-// joined is sample i as it is read by who has had all changes up to a time and not those until this sample; begun: that
-// is not because only a part is read.
+// joined returns sample i for a reader that has all changes up to beforeNS, but none from there to this sample. begun
+// is true if the reader began at the begin of the recording. It is false if it reads only a part.
 func joined(all []resolved, i int, beforeNS int64, begun bool) resolved {
 	s := all[i]
 	c := &s.sample.Changes
@@ -53,7 +53,7 @@ func joined(all []resolved, i int, beforeNS int64, begun bool) resolved {
 	return s
 }
 
-// lockSamples makes n samples of 100 a second with the changes of a GVL, of which the first is fresh.
+// lockSamples makes n samples, 100 per second, with the changes of a GVL. The first sample is fresh.
 func lockSamples(m *lockModel, n int) []*sampler.Sample {
 	var list []*sampler.Sample
 	last := int64(1e15)
@@ -67,7 +67,7 @@ func lockSamples(m *lockModel, n int) []*sampler.Sample {
 	return list
 }
 
-// TestHistoryAfter: who reads the history piece by piece has the same changes as who reads all of it.
+// TestHistoryAfter: reading the history piece by piece gives the same changes as reading all of it at once.
 func TestHistoryAfter(t *testing.T) {
 	m := newLockModel(3)
 	for range 20 {
@@ -85,7 +85,7 @@ func TestHistoryAfter(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for i, s := range lockSamples(m, 700) { // 7 s, of several blocks
+	for i, s := range lockSamples(m, 700) { // 7 s, in several blocks
 		want = append(want, resolve(s, hashes))
 		if err := h.Append(s); err != nil {
 			t.Fatal(err)
@@ -104,8 +104,8 @@ func TestHistoryAfter(t *testing.T) {
 	compare(t, "after what was no sample's time", got, want[300:])
 }
 
-// TestPartsStandAlone: the screen and record --when write a part of a recording as a recording of its own. It has the
-// states and all changes of its time, and so has a part of that part.
+// TestPartsStandAlone: the screen and record --when write a part of a recording as a recording of its own. The part has
+// the states and all changes of its time. So has a part of the part.
 func TestPartsStandAlone(t *testing.T) {
 	m := newLockModel(4)
 	for range 200 { // more than are remembered as recent
@@ -141,7 +141,7 @@ func TestPartsStandAlone(t *testing.T) {
 	compare(t, "part of it", got, append([]resolved{joined(want, 700, 0, false)}, want[701:800]...))
 }
 
-// TestThreadsOfChanges: a block names the threads of its changes, though no sample lists them.
+// TestThreadsOfChanges: a block names the threads of its changes, even if no sample lists them.
 func TestThreadsOfChanges(t *testing.T) {
 	d := sampler.NewDictionary()
 	d.SetThread(sampler.ThreadInfo{ID: 7, Name: "short", HasName: true})
@@ -170,7 +170,7 @@ func TestThreadsOfChanges(t *testing.T) {
 	compare(t, "both", readAll(t, r), want)
 }
 
-// TestRefusedChanges: what could not be read again is not written; the recording goes on with the next sample.
+// TestRefusedChanges: changes that could not be read again are not written. The recording goes on with the next sample.
 func TestRefusedChanges(t *testing.T) {
 	w, err := NewWriter(io.Discard, testProcess, sampler.NewDictionary())
 	if err != nil {
@@ -203,7 +203,7 @@ func TestRefusedChanges(t *testing.T) {
 	}
 }
 
-// TestLyingChanges: crafted changes are refused with an error, or are such as a recording may have.
+// TestLyingChanges: crafted changes are refused with an error, or they are changes that a recording may have.
 func TestLyingChanges(t *testing.T) {
 	head := func(flags uint64, rest ...uint64) *craft {
 		return new(craft).uints(append([]uint64{sampleChanges, 0, flags}, rest...)...)
@@ -248,7 +248,7 @@ func TestLyingChanges(t *testing.T) {
 	}
 }
 
-// TestLyingChangesWork: a block of some KB that lists changes without end is given up after a bounded number, in
+// TestLyingChangesWork: a block of some KB can list changes without end. Reading it stops after a bounded number, in
 // bounded memory.
 func TestLyingChangesWork(t *testing.T) {
 	structure := new(craft)
@@ -256,7 +256,7 @@ func TestLyingChangesWork(t *testing.T) {
 	for i := range maxListedChanges/sampler.MaxChanges + 8 {
 		flags := uint64(changesFresh | changesFrom)
 		structure.uints(sampleChanges, uint64(0), flags, sampler.MaxChanges)
-		for n := range sampler.MaxChanges { // each of another thread
+		for n := range sampler.MaxChanges { // each is of another thread
 			structure.uints(0, uint64(n), uint64(2*(n+i)))
 		}
 		times.uints(2, 0, 0).times(sampler.MaxChanges, 0)
@@ -282,8 +282,8 @@ func TestLyingChangesWork(t *testing.T) {
 	}
 }
 
-// TestSizeOfChanges holds the aim: 15,000 changes a second take 4 bytes each at most before they are compressed, and
-// less after.
+// TestSizeOfChanges: at 15,000 or 20,000 changes per second, each change takes at most 4 bytes before the compression,
+// and less after.
 func TestSizeOfChanges(t *testing.T) {
 	if raceDivisor > 1 {
 		t.Skip("a size, which the race detector has nothing to do with")

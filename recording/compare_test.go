@@ -14,10 +14,10 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// resolved is a sample with what its IDs stand for.
+// resolved is a sample with the values of its IDs.
 type resolved struct {
 	sample  sampler.Sample
-	stacks  []uint64 // hashes of all their frames' fields
+	stacks  []uint64 // hashes of all fields of the stacks' frames
 	peers   []sampler.Peer
 	works   []sampler.Work
 	texts   []string
@@ -90,11 +90,11 @@ func resolve(s *sampler.Sample, h *stackHashes) resolved {
 	for i := range out.sample.Changes.List {
 		x := &out.sample.Changes.List[i]
 		if x.Doing.Work != 0 {
-			x.Doing.Work = sampler.WorkID(h.d.OwnWork(x.Doing.Work).Number) // in its place, too
+			x.Doing.Work = sampler.WorkID(h.d.OwnWork(x.Doing.Work).Number) // the number takes the place of the ID
 		}
 		for _, id := range []*sampler.StackID{&x.Stack, &x.Resumes} {
 			if *id != 0 {
-				*id = sampler.StackID(h.hash(*id)) // in its place: tests put other changes there
+				*id = sampler.StackID(h.hash(*id)) // the hash takes the ID's place: tests put other changes there
 			}
 		}
 	}
@@ -120,8 +120,8 @@ func resolve(s *sampler.Sample, h *stackHashes) resolved {
 	return out
 }
 
-// asWritten is what a recording keeps of a sample: figures of the kernel in µs, rounded up, and estimates of
-// allocations rounded.
+// asWritten returns what a recording keeps of a sample. The kernel's figures are in µs, rounded up. Estimates of
+// allocations are rounded.
 func asWritten(s *sampler.Sample) *sampler.Sample {
 	up := func(ns *int64) {
 		if rest := *ns % 1000; rest > 0 {
@@ -152,10 +152,10 @@ func asWritten(s *sampler.Sample) *sampler.Sample {
 	return s
 }
 
-// rounded is a number of objects as a recording keeps it: in parts of 1,024.
+// rounded returns a number of objects as a recording keeps it, in units of 1/1024.
 func rounded(objects float64) float64 { return math.Round(objects*1024) / 1024 }
 
-// record writes samples and returns the file and what was written.
+// record writes n samples. It returns the file, and what was written.
 func record(t testing.TB, n int, next func() *sampler.Sample, d *sampler.Dictionary, end *sampler.End) ([]byte, []resolved) {
 	t.Helper()
 	var buf bytes.Buffer
@@ -213,7 +213,7 @@ func compare(t *testing.T, what string, got, want []resolved) {
 	}
 }
 
-// differences lists the fields in which two values of one type differ.
+// differences lists the fields in which two values of the same type differ.
 func differences(got, want reflect.Value, at string) string {
 	switch {
 	case got.Kind() == reflect.Pointer && !got.IsNil() && !want.IsNil():

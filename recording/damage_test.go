@@ -9,13 +9,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestTruncated cuts a file at every length: what comes before the cut's block is all there.
+// TestTruncated cuts a file at about 150 lengths. All blocks before the cut can be read.
 func TestTruncated(t *testing.T) {
 	g := newGenerator(8)
 	file, want := record(t, 150, g.wild, g.d, nil)
 	whole := openBytes(t, file)
 	blocks := whole.Blocks()
-	start := blocks[0].Offset // before it there is no process to show
+	start := blocks[0].Offset // without this block there is no process to show
 	step := max(1, (len(file)-int(start))/rounds(150))
 	for n := start; n < int64(len(file)); n += int64(step) {
 		r := openBytes(t, file[:n])
@@ -48,7 +48,7 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// TestFlippedBits damages one byte: only its block is lost.
+// TestFlippedBits flips a bit of one byte. Only the block of this byte is lost.
 func TestFlippedBits(t *testing.T) {
 	g := newGenerator(9)
 	file, want := record(t, 150, g.wild, g.d, nil)
@@ -74,7 +74,7 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// failingWriter fails after some bytes.
+// failingWriter fails after left bytes.
 type failingWriter struct{ left int }
 
 var errFull = errors.New("no space left")
@@ -157,9 +157,9 @@ func (r *readCounter) ReadAt(b []byte, at int64) (int, error) {
 	return n, err
 }
 
-// TestResyncReadsOnce: a reader that searches the next block reads the skipped bytes once or twice. They are a hole of
-// zeros, a run of magics without a header, or headers that promise a block each. The reader finds the block behind
-// them.
+// TestResyncReadsOnce: a reader that searches for the next block reads the skipped bytes once or twice. The skipped
+// bytes are zeros, many magics without a header, or headers that promise a block each. The reader finds the block
+// behind them.
 func TestResyncReadsOnce(t *testing.T) {
 	g := newGenerator(10)
 	file, want := record(t, 150, g.wild, g.d, nil)
@@ -167,11 +167,11 @@ func TestResyncReadsOnce(t *testing.T) {
 	last := blocks[len(blocks)-1]
 	const length = 3 << 20
 	promise := appendBlock(nil, header{kind: kindSamples}, make([]byte, 1<<10))
-	promise[44]++ // its checksum
+	promise[44]++ // makes the checksum wrong
 	for name, filler := range map[string][]byte{
 		"zeros": make([]byte, length), "magics": bytes.Repeat([]byte(blockMagic), length/4), "promises": bytes.Repeat(promise, length/len(promise)),
 	} {
-		for _, odd := range []int{0, 47} { // where the last block lies in the chunks
+		for _, odd := range []int{0, 47} { // shifts the last block relative to the chunks
 			bad := bytes.Join([][]byte{file[:last.Offset], filler, make([]byte, odd), file[last.Offset:]}, nil)
 			in := &readCounter{ReaderAt: bytes.NewReader(bad)}
 			r, err := NewReader(in, int64(len(bad)), name)

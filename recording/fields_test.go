@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestEveryField: a recording keeps every field of a sample. Which there are, the types say: one that is added and not
-// written fails here.
+// TestEveryField: a recording keeps every field of a sample. The test finds the fields by reflection. So it fails if a
+// new field is not written.
 func TestEveryField(t *testing.T) {
 	g := newGenerator(9)
 	var s sampler.Sample
@@ -42,7 +42,7 @@ func TestEveryField(t *testing.T) {
 	compare(t, "every field", readAll(t, openBytes(t, file)), want)
 }
 
-// TestEveryWord: a recording keeps every field of what it has in tables.
+// TestEveryWord: a recording keeps every field of the values in its tables.
 func TestEveryWord(t *testing.T) {
 	d := sampler.NewDictionary()
 	s := &sampler.Sample{TimeNS: 1e15, Depth: sampler.StackTick}
@@ -60,7 +60,7 @@ func TestEveryWord(t *testing.T) {
 	compare(t, "every word", readAll(t, openBytes(t, file)), want)
 }
 
-// TestEveryNativeWord: a recording keeps every field of a frame of C functions.
+// TestEveryNativeWord: a recording keeps every field of the frame of a C function.
 func TestEveryNativeWord(t *testing.T) {
 	d := sampler.NewDictionary()
 	var f sampler.Frame
@@ -84,7 +84,7 @@ func TestEveryNativeWord(t *testing.T) {
 	}
 }
 
-// fillIn sets each field that is exported to a value of its own; lists get two elements.
+// fillIn sets each exported field to a value of its own. Lists get two elements.
 func fillIn(v reflect.Value, n *int64) {
 	*n++
 	switch v.Kind() {

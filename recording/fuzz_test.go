@@ -9,17 +9,17 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// fuzzSeed is a small recording.
+// fuzzSeed returns a small recording.
 func fuzzSeed(f *testing.F, seed uint64, n int) []byte {
 	g := newGenerator(seed)
 	file, _ := record(f, n, g.wild, g.d, &sampler.End{Reason: "exited"})
 	return file
 }
 
-// readEverything reads all that can be read of a file, as the commands do, and checks what memory that takes.
+// readEverything reads all that can be read of a file, as the commands do. It checks how much memory this takes.
 func readEverything(t *testing.T, b []byte) {
 	got := allocated(func() { readAsCommandsDo(t, b) })
-	if most := 2 * most(b); got > most { // it is read twice: Run and At
+	if most := 2 * most(b); got > most { // the file is read twice, by Run and by At
 		t.Errorf("%d KB for a file of %d bytes; %d KB are the most", got>>10, len(b), most>>10)
 	}
 }
@@ -66,8 +66,8 @@ func FuzzFile(f *testing.F) {
 	f.Fuzz(readEverything)
 }
 
-// FuzzSamples reads any bytes as the contents of a block whose checksum is right: what a checksum can't find must not
-// do harm either.
+// FuzzSamples reads any bytes as the contents of a block with a correct checksum. Damage that a checksum cannot find
+// must do no harm either.
 func FuzzSamples(f *testing.F) {
 	file := fuzzSeed(f, 22, 3)
 	r, err := NewReader(bytes.NewReader(file), int64(len(file)), "seed")
@@ -91,7 +91,7 @@ func aroundSamples(raw []byte) []byte {
 	return appendBlock(b, header{kind: kindSamples, raw: uint32(len(raw)), samples: 3}, raw)
 }
 
-// TestFuzzSeeds: the seeds are read in whole, so that the fuzzing starts behind the first checks.
+// TestFuzzSeeds: the seeds can be read in full, so the fuzzing begins behind the first checks.
 func TestFuzzSeeds(t *testing.T) {
 	g := newGenerator(22)
 	file, want := record(t, 3, g.wild, g.d, nil)

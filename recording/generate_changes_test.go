@@ -6,19 +6,19 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// lockModel makes the changes of a GVL: threads wait outside it, queue for it, are chosen and hold it. It has random
-// numbers of its own, so that the files of older versions stay what they are.
+// lockModel makes the changes of a GVL: threads wait outside it, queue for it, are chosen and hold it. It has its own
+// random numbers, so that the files of older versions stay the same.
 type lockModel struct {
 	doings  bool // changes say what threads do
 	r       *rand.Rand
 	threads []modelThread
 	queue   []int // indices of threads, first in line first
 	holder  int   // the thread that is chosen or holds it, or -1 if there is none
-	atNS    int64 // up to here changes are made
+	atNS    int64 // until then changes are made
 	nextID  sampler.ThreadID
 	samples int
-	// unitNS is what times are whole numbers of. holdNS and outsideNS are how long a thread holds the GVL, and does not
-	// want it, in the mean.
+	// unitNS is the unit of all times. holdNS is the mean time for which a thread holds the GVL. outsideNS is the mean
+	// time for which it does not want the GVL.
 	unitNS, holdNS, outsideNS int64
 }
 
@@ -26,7 +26,7 @@ type modelThread struct {
 	id       sampler.ThreadID
 	tid      int32
 	state    sampler.GVLState
-	changeNS int64 // when its state ends; of one in the queue not known
+	changeNS int64 // when its state ends, not known for a thread in the queue
 	delayNS  int64
 }
 
@@ -34,7 +34,7 @@ func newLockModel(seed uint64) *lockModel {
 	return &lockModel{r: rand.New(rand.NewPCG(seed, 8)), holder: -1, nextID: 1, unitNS: 100, holdNS: 30_000, outsideNS: 200_000}
 }
 
-// add adds a thread that doesn't want the GVL; listed: samples list it.
+// add adds a thread that does not want the GVL. If listed is true, samples list the thread.
 func (m *lockModel) add(listed bool) {
 	t := modelThread{tid: int32(4000 + m.nextID), state: sampler.GVLReleased, changeNS: m.later(m.outsideNS)}
 	if listed {
@@ -49,7 +49,7 @@ func (m *lockModel) later(meanNS int64) int64 {
 	return max(ns-ns%m.unitNS, m.atNS)
 }
 
-// upTo returns the changes up to a time.
+// upTo makes the changes up to a time, and returns them.
 func (m *lockModel) upTo(toNS int64) (list []sampler.Change) {
 	for {
 		next := -1
@@ -96,7 +96,7 @@ func (m *lockModel) change(i int, to sampler.GVLState) sampler.Change {
 	return c
 }
 
-// fill makes the changes between a sample's time and the one before. Fresh ones begin with all states.
+// fill makes the changes from fromNS to toNS. If fresh is true, the list begins with the states of all threads.
 func (m *lockModel) fill(c *sampler.Changes, fromNS, toNS int64, fresh bool) {
 	*c = sampler.Changes{FromNS: fromNS, ToNS: toNS, Fresh: fresh}
 	if m.atNS = max(m.atNS, fromNS); fresh {
@@ -107,7 +107,7 @@ func (m *lockModel) fill(c *sampler.Changes, fromNS, toNS int64, fresh bool) {
 	c.List = append(c.List, m.upTo(toNS)...)
 }
 
-// wildChanges makes changes of any kind since the sample before, which the format takes.
+// wildChanges makes changes of any kind that the format allows, since the sample before.
 func (g *generator) wildChanges() {
 	m, c := g.lock, &g.s.Changes
 	n, last := m.samples, c.ToNS

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// wildClasses makes another estimate of the allocations by class now and then: the list in another order, classes gone
-// and come, most as they were.
+// wildClasses makes another estimate of the allocations by class now and then. The list gets another order, and some
+// classes go or come. Most classes stay the same.
 func (g *generator) wildClasses() {
 	s, r := &g.s, g.r
 	if !g.chance(0.3) {
@@ -45,8 +45,8 @@ func (g *generator) wildClasses() {
 	s.Classes = &n
 }
 
-// programClasses makes the next estimate of the allocations by class, of ten instants: a few classes have most of it,
-// and of most of a hundred nothing was seen this time.
+// programClasses makes the next estimate of the allocations by class, from ten instants. A few classes have most of the
+// allocations. Of a hundred classes, most were not seen in these instants.
 func (g *generator) programClasses() {
 	s, r := &g.s, g.r
 	n := sampler.AllocClasses{}

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// generator makes samples. They are wild ones, whose every field takes any value, or samples of a program as ddtop
-// would see it.
+// generator makes samples of two kinds. In wild samples, each field can have any value. Samples of a program are as
+// ddtop would see it.
 type generator struct {
 	r      *rand.Rand
 	d      *sampler.Dictionary
@@ -41,7 +41,7 @@ type generator struct {
 	noExceptions bool
 	// noChanges leaves out the changes of the GVL, as versions before 6 did.
 	noChanges bool
-	noTraces  bool // spans have none
+	noTraces  bool // spans have no trace IDs
 }
 
 func newGenerator(seed uint64) *generator {
@@ -59,8 +59,8 @@ func newGenerator(seed uint64) *generator {
 		frames = append(frames, g.d.InternFrame(f))
 	}
 	for i := range 400 {
-		// Innermost first. All stacks share 15 frames of the server and the framework. The stacks of one of 40 actions
-		// share 7. The inner 8 are this stack's own, of a few hundred methods.
+		// Innermost first. All stacks share 15 frames of the server and the framework. All stacks of an action share 7
+		// more, and there are 40 actions. The inner 8 are this stack's own, of a few hundred methods.
 		var stack []sampler.FrameID
 		for depth := range 30 {
 			n := depth
@@ -120,7 +120,8 @@ func (g *generator) serving(id sampler.StackID) sampler.Serving {
 	return s
 }
 
-// native returns a stack with the C functions that it has called, for every third stack. It takes no random numbers.
+// native returns a stack together with the C functions that it has called, for every third stack. It takes no random
+// numbers.
 func (g *generator) native(id sampler.StackID) sampler.StackID {
 	if g.noNative || id%3 != 0 {
 		return 0
@@ -152,8 +153,8 @@ func (g *generator) runs() {
 	}
 }
 
-// queues makes the queues of a sample, every fifth time other ones. It takes no random numbers, so that what older
-// versions wrote stays as it is.
+// queues makes the queues of a sample. They are new in every fifth sample. It takes no random numbers, so that the
+// files of older versions stay the same.
 func (g *generator) queues() {
 	n := int64(g.looks)
 	if n%5 != 1 || g.noQueues {
@@ -182,7 +183,7 @@ func (g *generator) queues() {
 	}
 }
 
-// nativeLocks makes the locks of C code of a sample, every fourth time other ones, without random numbers.
+// nativeLocks makes the locks of C code of a sample. They are new in every fourth sample. It takes no random numbers.
 func (g *generator) nativeLocks() {
 	n := g.looks
 	if n%4 != 1 || g.noLocks {
@@ -203,7 +204,7 @@ func (g *generator) nativeLocks() {
 	}
 }
 
-// cpuUse makes which processes used the CPUs, every sixth time anew, without random numbers.
+// cpuUse makes the processes that used the CPUs. They are new in every sixth sample. It takes no random numbers.
 func (g *generator) cpuUse() {
 	n := int64(g.looks)
 	if n%6 != 1 || g.noUse {
@@ -219,8 +220,8 @@ func (g *generator) cpuUse() {
 	}
 }
 
-// waiting makes the sample's reading of the fibers that wait, a new one every third time. It takes no random numbers
-// either.
+// waiting makes the sample's reading of the fibers that wait. It is new in every third sample. It takes no random
+// numbers.
 func (g *generator) waiting() {
 	s, n := &g.s, g.looks
 	if g.looks++; n%3 > 0 || g.noFibers {
@@ -259,7 +260,7 @@ func (g *generator) newThread() sampler.Thread {
 	return t
 }
 
-// wild changes the sample anyhow.
+// wild changes the sample at random.
 func (g *generator) wild() *sampler.Sample {
 	s, r := &g.s, g.r
 	s.TimeNS += int64(r.IntN(3e7))
@@ -323,7 +324,7 @@ func (g *generator) wild() *sampler.Sample {
 	return s
 }
 
-// wildGC changes the allocation pair and the collector's details anyhow.
+// wildGC changes the allocation pair and the details of the garbage collector at random.
 func (g *generator) wildGC() {
 	s, r := &g.s, g.r
 	if g.chance(0.5) {
@@ -363,7 +364,7 @@ func (g *generator) wildThread(t *sampler.Thread) {
 			t.Serving, t.Native = g.serving(t.Stack), g.native(t.Stack)
 		case 3:
 			t.Kernel.CPUAtNS, t.Kernel.CPUNS, t.Kernel.RunDelayNS = int64(r.Uint64()), int64(r.Uint64()), int64(r.Uint64())
-			// No further numbers, so that version1.ddtop stays what it is.
+			// This takes no further random numbers, so that version1.ddtop stays the same.
 			t.Kernel.Turns = t.Kernel.CPUNS ^ t.Kernel.RunDelayNS
 			t.Kernel.Listens = t.Kernel.Turns&1 != 0
 		case 4:
@@ -426,8 +427,9 @@ func (g *generator) wildRactors() {
 	}
 }
 
-// program makes the next sample of a program with n threads, some of which are busy: a tick each ms, each tenth a stack
-// tick. Stack ticks have the CPU time of the threads that may run. Ten times a second all threads have it.
+// program makes the next sample of a program with n threads, some of which are busy. Ticks are 1 ms apart, and every
+// tenth is a stack tick. Stack ticks have the CPU time of the threads that may run. Ten times per second, all threads
+// have it.
 func (g *generator) program(n int) *sampler.Sample {
 	s, r := &g.s, g.r
 	if len(s.Threads) == 0 {
@@ -449,7 +451,7 @@ func (g *generator) program(n int) *sampler.Sample {
 		s.Depth = sampler.StackTick
 	}
 	g.tick++
-	g.after = s.ReadNS/2 + 5000 // threads are asked one after the other once memory was read
+	g.after = s.ReadNS/2 + 5000 // after the memory, the threads are read one after the other
 	ra := &s.Ractors[0]
 	if g.chance(0.4) || ra.OwnerStart == 0 { // the lock is handed over
 		next := sampler.ThreadID(1 + r.IntN(g.busy))

@@ -11,7 +11,7 @@ import (
 
 var update = flag.Bool("update", false, "write the present version's file in testdata anew")
 
-// TestGolden reads the files that the first build of each version wrote: a change of the format needs a new version.
+// TestGolden reads the files that the first build of each version wrote. A change of the format needs a new version.
 func TestGolden(t *testing.T) {
 	for v := 1; v <= Version; v++ {
 		t.Run(fmt.Sprint(v), func(t *testing.T) { testGolden(t, v) })
@@ -22,8 +22,8 @@ func testGolden(t *testing.T, version int) {
 	path := fmt.Sprintf("testdata/version%d.ddtop", version)
 	g := newGenerator(31)
 	end := &sampler.End{AtNS: 9, Reason: "exited"}
-	g.noFibers = version < 4 // the fibers that wait came with it
-	g.noTraces = version < 5 // and so did the ids of traces
+	g.noFibers = version < 4 // version 4 added the fibers that wait
+	g.noTraces = version < 5 // version 5 added the IDs of traces
 	g.noChanges = version < 6
 	g.noQueues = version < 8
 	g.noLocks = version < 9
@@ -38,7 +38,7 @@ func testGolden(t *testing.T, version int) {
 			t.Fatal(err)
 		}
 	}
-	if version < 7 { // what threads do between changes came with it
+	if version < 7 { // version 7 added what threads do between changes
 		for _, s := range want {
 			for i := range s.sample.Changes.List {
 				s.sample.Changes.List[i].Doing = sampler.Doing{}

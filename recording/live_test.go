@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// heldWriter is a disk that takes nothing until it is let go.
+// heldWriter is a disk that accepts nothing until held is closed.
 type heldWriter struct {
 	bytes.Buffer
 	begun chan struct{}
@@ -29,8 +29,8 @@ func (h *heldWriter) Write(b []byte) (int, error) {
 	return h.Buffer.Write(b)
 }
 
-// TestLiveWriterDoesNotWait: a disk that hangs holds up no writer; each sample is kept or counted as lost, and those
-// behind a hole say so.
+// TestLiveWriterDoesNotWait: a disk that hangs delays no writer. Each sample is kept or counted as lost. Samples after
+// a gap say so.
 func TestLiveWriterDoesNotWait(t *testing.T) {
 	disk := &heldWriter{begun: make(chan struct{}, 1), held: make(chan struct{})}
 	w, err := NewWriter(disk, testProcess, sampler.NewDictionary())
@@ -53,8 +53,8 @@ func TestLiveWriterDoesNotWait(t *testing.T) {
 			}
 		}
 	}
-	const each = blockNS / stepNS // samples a block
-	write(blocks * each)          // all in the place of one second of a disk that hangs
+	const each = blockNS / stepNS // samples per block
+	write(blocks * each)          // all while the disk hangs
 	if got, want := w.Lost(), uint64(blocks-queuedBlocks-1)*each; got != want {
 		t.Errorf("%d samples were given up, want %d", got, want)
 	}

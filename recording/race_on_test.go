@@ -2,6 +2,6 @@
 
 package recording
 
-// raceDivisor divides the rounds of tests of one goroutine, in which the race detector has nothing to find: it makes
-// them ten times slower, and they run in full without it.
+// raceDivisor divides the rounds of tests with one goroutine. The race detector finds nothing in these tests, and makes
+// them ten times slower. They run in full without it.
 const raceDivisor = 10

@@ -49,7 +49,7 @@ func TestFileRoundTrip(t *testing.T) {
 	}
 }
 
-// testGone: the recording knows when a thread ended, unless that was in its last block.
+// testGone: the recording has the end of each thread, unless the thread ended in the last block.
 func testGone(t *testing.T, g *generator, r *Reader) {
 	t.Helper()
 	lastBlock := r.Blocks()[len(r.Blocks())-1]
@@ -314,7 +314,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestFlush: what was written before Flush can be read while the recording goes on.
+// TestFlush: samples that were written before Flush can be read while the recording goes on.
 func TestFlush(t *testing.T) {
 	g := newGenerator(2)
 	var buf bytes.Buffer
@@ -338,8 +338,8 @@ func TestFlush(t *testing.T) {
 	}
 }
 
-// TestNotes: notes come back in the order of time, however they were written. A copy of the history has the notes of
-// its time.
+// TestNotes: notes are read in the order of time, whatever the order in which they were written. A copy of the history
+// has the notes of its time.
 func TestNotes(t *testing.T) {
 	g := newGenerator(2)
 	var buf bytes.Buffer

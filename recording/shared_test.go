@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestManyHistoriesShareTheCompressor: a history takes little memory beside its samples, because each process has one,
-// and there can be 64. An encoder for each would take more than a megabyte.
+// TestManyHistoriesShareTheCompressor: a history takes little memory beside its samples. Each process has a history,
+// and there can be 64 processes. An encoder for each would take more than a megabyte.
 func TestManyHistoriesShareTheCompressor(t *testing.T) {
 	const histories, most = 32, 512 << 10
 	heap := func() int64 {
@@ -33,7 +33,7 @@ func TestManyHistoriesShareTheCompressor(t *testing.T) {
 		h.packed(h.enc.out) // whatever the other goroutine does
 		return h
 	}
-	kept := []*History{fill()} // what all share is made
+	kept := []*History{fill()} // creates what all histories share
 	before := heap()
 	for range histories {
 		kept = append(kept, fill())

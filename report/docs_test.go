@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestDocsNameEveryKey: docs/reference/json.md describes every key of both contracts.
+// TestDocsNameEveryKey: docs/reference/json.md describes every key of ddtop's JSON documents.
 func TestDocsNameEveryKey(t *testing.T) {
 	b, err := os.ReadFile("../docs/reference/json.md")
 	if err != nil {

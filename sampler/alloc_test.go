@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestAllocSharesCoverTheTruth makes looks whose shares scatter around known ones and asks how often the interval that
-// is stated holds the truth: 95 times of 100, a little less often with few looks.
+// TestAllocSharesCoverTheTruth: if shares scatter around a known value, the stated interval contains this value in
+// about 95 of 100 runs. With few instants this happens a little less often.
 func TestAllocSharesCoverTheTruth(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	const runs, looks, truth = 400, 60, .3

@@ -30,7 +30,7 @@ func TestCutName(t *testing.T) {
 	}
 }
 
-// heap is the memory in use on the heap.
+// heap returns the memory in use on the heap.
 func heap() int64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -38,9 +38,9 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestDictionaryIsBounded: a program makes names, stacks, peers and threads without end, some with the greatest length.
-// It takes only the stated memory. What is left out is counted and marked. Earlier IDs keep their meaning. When the
-// history has moved on there is room again.
+// TestDictionaryIsBounded: if a program makes names, stacks, peers and threads without end, the Dictionary takes only
+// the stated memory. Some of the names have the greatest length. Entries without room are counted and marked. Earlier
+// IDs keep their meaning. When the history has moved on, there is room again.
 func TestDictionaryIsBounded(t *testing.T) {
 	for name, make := range map[string]func(d *Dictionary, i int){
 		"long names": func(d *Dictionary, i int) {
@@ -66,7 +66,7 @@ func TestDictionaryIsBounded(t *testing.T) {
 					t.Fatalf("%d bytes after %d", d.Bytes(), i)
 				}
 			}
-			const spare = 1 << 20 // of what stands for those left out, and its pages
+			const spare = 1 << 20 // room for the stand-ins of left-out entries, and their pages
 			got := heap() - before
 			if d.Bytes() > d.maxBytes+spare || got > d.Bytes()*5/4+spare {
 				t.Errorf("%d bytes by its own account, %d on the heap, of %d", d.Bytes(), got, d.maxBytes)
@@ -98,7 +98,7 @@ func TestDictionaryIsBounded(t *testing.T) {
 	}
 }
 
-// TestLeftOutStack: if the frames of a thread were left out, its stack has only the frame leftOutLabel, without its
+// TestLeftOutStack: if the frames of a thread were left out, its stack has only the frame leftOutLabel, without
 // callers.
 func TestLeftOutStack(t *testing.T) {
 	d := NewDictionary()

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// fakeGroup hands out Sources and notes which are Done.
+// fakeGroup hands out Sources and records which of them are Done.
 type fakeGroup struct {
 	Group
 	sources []Source
@@ -22,7 +22,7 @@ func (g *fakeGroup) Follow(_ context.Context, join func(Source)) error {
 
 func (g *fakeGroup) Done(s Source) { g.done <- s }
 
-// TestFollowEach: a process is Done when its work has returned, and all are waited for.
+// TestFollowEach: a process is Done when its work has returned. FollowEach waits for the work of all processes.
 func TestFollowEach(t *testing.T) {
 	type source struct {
 		Source

@@ -6,15 +6,15 @@ import (
 	"testing"
 )
 
-// churn is a program whose methods are redefined all the time and whose threads are born and die, with its reader: one
-// that keeps the IDs of a generation, as sampler/ruby does.
+// churn is a program whose methods are redefined all the time and whose threads begin and end, with its reader. Like
+// sampler/ruby, the reader keeps the IDs of a generation.
 type churn struct {
 	d       *Dictionary
 	rnd     *rand.Rand
 	s       Sample
 	seen    Generation
 	cache   map[string]StackID
-	truth   map[StackID]string // what each ID meant when it was given
+	truth   map[StackID]string // the meaning of each ID when it was given
 	next    int
 	nextID  ThreadID
 	started bool
@@ -24,7 +24,7 @@ func newChurn(seed uint64) *churn {
 	return &churn{d: NewDictionary(), rnd: rand.New(rand.NewPCG(seed, 5)), cache: map[string]StackID{}, truth: map[StackID]string{}}
 }
 
-// stack returns the ID of a stack of two steady frames and a method of the given name, out of the cache where it can.
+// stack returns the ID of a stack of two steady frames and a method of the given name. It uses the cache if possible.
 func (c *churn) stack(method string) StackID {
 	if g := c.d.Generation(); g != c.seen {
 		c.seen = g
@@ -41,8 +41,8 @@ func (c *churn) stack(method string) StackID {
 	return id
 }
 
-// sample is the next tick, 500 ms after the last. Thread 1 is parked in one stack forever, and thread 2 alternates
-// between two. The others are in new methods. One of them dies and one is born.
+// sample returns the next tick, 500 ms after the last. Thread 1 is parked in one stack forever, and thread 2 alternates
+// between two. The other threads run new methods. One of them ends and another begins.
 func (c *churn) sample() *Sample {
 	c.s.TimeNS += 500e6
 	if !c.started {
@@ -72,7 +72,7 @@ func (c *churn) sample() *Sample {
 	return &c.s
 }
 
-// means says what a stack's ID stands for now.
+// means returns the current meaning of a stack's ID.
 func (c *churn) means(id StackID) string {
 	frames := c.d.Frames(id, nil)
 	if len(frames) != 3 || c.d.Depth(id) != 3 {
@@ -84,12 +84,12 @@ func (c *churn) means(id StackID) string {
 	return c.d.Frame(frames[0]).Label
 }
 
-// TestKeeper: everything that the samples of the history refer to means what it did, nothing else is kept for long, and
-// no ID is given twice.
+// TestKeeper: all IDs in the samples of the history keep their meaning. Other entries are removed soon, and no ID is
+// given twice.
 func TestKeeper(t *testing.T) {
 	const keepNS, hour = 60e9, 7200
-	// Each tick has a method and a fiber of five threads, in frames and in stacks, and a thread. They stay for the
-	// history, and for four generations at most.
+	// Each tick makes a method and a fiber of five threads, each as a frame and as a stack, and one thread. They stay
+	// for the history, and for at most four generations.
 	const limit = (keepNS + 4*keeperTurnNS) / 500e6 * 21
 	c := newChurn(1)
 	k := NewKeeper(c.d, keepNS)
@@ -99,7 +99,7 @@ func TestKeeper(t *testing.T) {
 		threads []ThreadID
 	}
 	var history []kept
-	var most [3]int // frames, stacks and threads held, at most, in each third of the hour
+	var most [3]int // the most frames, stacks and threads that were held, in each third of the hour
 	given := map[StackID]bool{}
 	for tick := range hour {
 		s := c.sample()
@@ -150,7 +150,8 @@ func TestKeeper(t *testing.T) {
 	}
 }
 
-// TestKeeperHeld: while something is held nothing is evicted, and afterwards everything that is due.
+// TestKeeperHeld: while a caller holds the Dictionary, no entry is evicted. Afterwards all entries that are due are
+// evicted.
 func TestKeeperHeld(t *testing.T) {
 	c := newChurn(2)
 	k := NewKeeper(c.d, 10e9)
@@ -171,7 +172,7 @@ func TestKeeperHeld(t *testing.T) {
 	}
 }
 
-// TestEvictedIDsMeanNothing: they name neither something else nor a part of what they were.
+// TestEvictedIDsMeanNothing: an evicted ID names neither another entry nor a part of the old one.
 func TestEvictedIDsMeanNothing(t *testing.T) {
 	c := newChurn(3)
 	k := NewKeeper(c.d, 1e9)
@@ -194,7 +195,7 @@ func TestEvictedIDsMeanNothing(t *testing.T) {
 	}
 }
 
-// TestInternAllocatesNothing: in the steady state interning what is known allocates nothing.
+// TestInternAllocatesNothing: in the steady state, interning a known value allocates nothing.
 func TestInternAllocatesNothing(t *testing.T) {
 	d := NewDictionary()
 	f := d.InternFrame(Frame{Label: "a"})
@@ -216,8 +217,8 @@ func BenchmarkEvict(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(frames+stacks), "ns/entry")
 }
 
-// TestKeeperPeers: a program connects to an ever new peer, beside one that it keeps. It takes no more room with time.
-// The peers of the history keep their meaning, and peers that are gone have none.
+// TestKeeperPeers: if a program connects to new peers all the time, beside a steady one, it takes no more room with
+// time. The peers of the history keep their meaning, and evicted peers have none.
 func TestKeeperPeers(t *testing.T) {
 	const keepNS, hour = 60e9, 7200
 	d := NewDictionary()
@@ -233,7 +234,8 @@ func TestKeeperPeers(t *testing.T) {
 	for tick := range hour {
 		name := fmt.Sprint("10.0.0.6:", tick)
 		s := Sample{TimeNS: int64(tick+1) * 500e6, Threads: []Thread{
-			{ID: 1, Kernel: Kernel{Peer: steady}}, // as one that has been blocked all along: no code interns it again
+			// This thread is blocked all along, so the reader does not intern its peer again.
+			{ID: 1, Kernel: Kernel{Peer: steady}},
 			{ID: 2, Kernel: Kernel{Peer: d.InternPeer(Peer{Kind: PeerTCP, Remote: name})}},
 		}}
 		all = append(all, kept{s.TimeNS, s.Threads[1].Kernel.Peer, name})
@@ -252,7 +254,7 @@ func TestKeeperPeers(t *testing.T) {
 			t.Fatalf("at %d s the steady peer is gone", s.TimeNS/1e9)
 		}
 	}
-	// The history's, and four generations' at most.
+	// These are the peers of the history and of at most four generations.
 	if limit := int((keepNS+4*keeperTurnNS)/500e6) + 2; most > limit {
 		t.Errorf("%d peers held at once, %d at most", most, limit)
 	}
@@ -261,8 +263,8 @@ func TestKeeperPeers(t *testing.T) {
 	}
 }
 
-// TestKeeperWorks: a server has ever new requests and statements, beside a request that goes on all along. It takes no
-// more room with time. The requests of the history keep their meaning, and requests that are gone have none.
+// TestKeeperWorks: if a server has new requests and statements all the time, beside a steady request, it takes no more
+// room with time. The requests of the history keep their meaning, and evicted requests have none.
 func TestKeeperWorks(t *testing.T) {
 	const keepNS, hour = 60e9, 7200
 	d := NewDictionary()
@@ -282,7 +284,7 @@ func TestKeeperWorks(t *testing.T) {
 		of := Serving{Work: d.InternWork(request(tick + 1)), Statement: d.InternText(fmt.Sprint("SELECT a", tick)),
 			Exception: d.InternText(fmt.Sprint("E", tick))}
 		s := Sample{TimeNS: int64(tick+1) * 500e6, Threads: []Thread{
-			{ID: 1, Serving: steady}, // no code interns it again
+			{ID: 1, Serving: steady}, // the reader does not intern it again
 			{ID: 2, Serving: of},
 		}}
 		all = append(all, kept{s.TimeNS, of, tick + 1})
@@ -304,7 +306,7 @@ func TestKeeperWorks(t *testing.T) {
 			t.Fatalf("at %d s the steady request is gone", s.TimeNS/1e9)
 		}
 	}
-	// The history's, and four generations' at most.
+	// These are the requests of the history and of at most four generations.
 	if limit := int((keepNS+4*keeperTurnNS)/500e6) + 2; most > limit {
 		t.Errorf("%d requests held at once, %d at most", most, limit)
 	}

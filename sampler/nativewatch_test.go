@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestNativeStayIsOfOneStay: a native stack is not shown of a thread that has had a CPU since, or has another Ruby
-// stack.
+// TestNativeStayIsOfOneStay: if a thread has had a CPU since its native stack was read, or has another Ruby stack, the
+// native stack is not shown.
 func TestNativeStayIsOfOneStay(t *testing.T) {
 	w := new(NativeWatch)
 	w.Want(1, 100)
@@ -37,15 +37,15 @@ func TestNativeStayIsOfOneStay(t *testing.T) {
 	if n := len(w.AppendWanted(nil, 0)); n != MaxNativeStays {
 		t.Errorf("%d are wanted", n)
 	}
-	s.Native = nil // a recording
+	s.Native = nil // a recording has no native state
 	s.Native.Want(1, 0)
 	if _, ok := s.NativeStay(1); ok {
 		t.Error("a stack of a recording")
 	}
 }
 
-// TestNativeStackOfDictionary: a Dictionary gives back the C functions of a stack, why some are missing, and what the
-// kernel does. The kernel's words alone are a stack, too.
+// TestNativeStackOfDictionary: a Dictionary returns the C functions of a stack, why some are missing, and what the
+// kernel does. The kernel's text alone also makes a stack.
 func TestNativeStackOfDictionary(t *testing.T) {
 	d := NewDictionary()
 	ruby := d.InternStack(0, d.InternFrame(Frame{Label: "IO#fsync", C: true}))

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestLacks: a figure lacks something just below its least quality, and nothing at it. Evidence that needs no samples,
-// and idle time, count as full quality.
+// TestLacks: a figure lacks something just below its least quality, and nothing at this quality. Evidence without
+// samples, and idle time, count as full quality.
 func TestLacks(t *testing.T) {
 	const second = int64(time.Second)
 	polled := func(span, samples, stacks int64) Quality {
@@ -16,7 +16,7 @@ func TestLacks(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		q    Quality
-		want string // the kinds that lack something
+		want string // the figures that lack something
 	}{
 		{"the rates asked for", polled(10*second, 10_000, 1000), ""},
 		{"the defaults for a second", polled(second, 1000, 100), ""},
@@ -56,8 +56,8 @@ func TestLacks(t *testing.T) {
 	}
 }
 
-// TestLeastRates: at the rates that a budget aims at each figure of the window has its least quality, and half of it is
-// left.
+// TestLeastRates: at the rates that a budget aims at, each figure of the window has its least quality. It has this
+// quality at half of these rates, too.
 func TestLeastRates(t *testing.T) {
 	for _, window := range []time.Duration{time.Second, QualityWindow, time.Minute} {
 		for _, exact := range []bool{false, true} {

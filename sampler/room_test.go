@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestShare: however many processes are read at once, a limit holds for them together up to twice, and one that is
-// alone has all of it.
+// TestShare: if many processes are read at once, they share at most twice the limit. A process that is alone has the
+// whole limit.
 func TestShare(t *testing.T) {
 	for _, limit := range []int{64, 20_000, 48 << 20, 96 << 20} {
 		for n := range 65 {
@@ -22,7 +22,7 @@ func TestShare(t *testing.T) {
 }
 
 // TestRoom: 64 processes that make names without end take at most twice the room together, whatever their order. The
-// last one still has its part. The room of a Dictionary without references comes back.
+// last process still gets its part. A Dictionary without references gives its room back.
 func TestRoom(t *testing.T) {
 	const n, limit = 64, 16 << 20
 	room := NewRoom(limit, n)
@@ -37,7 +37,7 @@ func TestRoom(t *testing.T) {
 		all = append(all, d)
 		sum += d.Bytes()
 	}
-	// Each can go beyond its part by a page of a table and what stands for those left out.
+	// Each process can exceed its part by a page of a table and by the stand-ins of left-out entries.
 	const page = 64 << 10
 	t.Logf("%d KB of %d KB, the last one %d KB", sum>>10, limit>>10, all[n-1].Bytes()>>10)
 	if sum > 2*limit+n*page {

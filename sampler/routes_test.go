@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestRoutesOfPaths: a request whose own route is not known has the only route of requests with its path, whichever of
-// them came first. A path with two routes stands for itself. A route comes before "not found".
+// TestRoutesOfPaths: if a request's own route is unknown, it has the route of requests with the same path. The order of
+// the requests does not matter. A path with two routes keeps its own name. A route has precedence over "not found".
 func TestRoutesOfPaths(t *testing.T) {
 	d, number := NewDictionary(), WorkNumber(0)
 	add := func(path, endpoint string) WorkID {
@@ -19,7 +19,7 @@ func TestRoutesOfPaths(t *testing.T) {
 	for _, path := range []string{"GET /report", "POST /report", "GET /a/:id", "GET /nosuch", "GET /late", "GET /gone", "GET /x/:id", "GET /y/:id"} {
 		guesses[path] = add(path, path)
 	}
-	open := add("", "GET /report") // nothing is known of its path
+	open := add("", "GET /report") // the path of this request is unknown
 	add("GET /report", "GET reports#show")
 	add("GET /a/:id", "GET a#show")
 	if w := d.Work(guesses["GET /a/:id"]); w.Endpoint != "GET a#show" {
@@ -50,7 +50,7 @@ func TestRoutesOfPaths(t *testing.T) {
 	if w := d.Work(open); w.Endpoint != "GET /report" {
 		t.Errorf("%+v", w)
 	}
-	for i := range 2 * maxRoutes { // a scanner
+	for i := range 2 * maxRoutes { // as a scanner does
 		add(fmt.Sprint("GET /", i), fmt.Sprint("404 GET /", i))
 	}
 	add("GET /new", "GET new#show")
@@ -65,7 +65,7 @@ func TestRoutesOfPaths(t *testing.T) {
 	}
 }
 
-// upper shows names in upper case.
+// upper is a Filter that shows names in upper case.
 type upper struct{ Filter }
 
 func (upper) Work(w Work) Work {
@@ -73,7 +73,7 @@ func (upper) Work(w Work) Work {
 	return w
 }
 
-// TestRoutesUnderAFilter: Routes has the names that may be shown, also after that changed.
+// TestRoutesUnderAFilter: Routes has only the names that a Filter shows, also after the Filter has changed.
 func TestRoutesUnderAFilter(t *testing.T) {
 	d := NewDictionary()
 	d.InternWork(Work{Number: 1, Kind: WorkRequest, Path: "GET /a", Endpoint: "GET a#show"})

@@ -2,7 +2,7 @@ package sampler
 
 import "testing"
 
-// TestTwinsHaveNumbers: threads of one name are told apart by numbers, which they keep.
+// TestTwinsHaveNumbers: threads with the same name get numbers, which they keep.
 func TestTwinsHaveNumbers(t *testing.T) {
 	d := NewDictionary()
 	set := func(id ThreadID, name string, goneNS int64) {
@@ -22,7 +22,7 @@ func TestTwinsHaveNumbers(t *testing.T) {
 	set(4, "worker-1", 0)
 	set(5, "worker-1", 0)
 	set(2, "processor", 0)
-	set(3, "processor", 0) // known already
+	set(3, "processor", 0) // already known
 	for id, name := range []string{1: "processor 1", 3: "processor 2", 2: "processor 3", 4: "worker-1 (1)", 5: "worker-1 (2)"} {
 		want(ThreadID(id), name)
 	}

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestWorksOfSeveralProcesses: processes that share their memory take it from each other by nothing but what is in use.
+// TestWorksOfSeveralProcesses: processes that share memory for requests take room from each other only for entries in
+// use.
 func TestWorksOfSeveralProcesses(t *testing.T) {
 	const limit = 24 << 20
 	room := NewRoom(limit, 8)
@@ -29,8 +30,8 @@ func TestWorksOfSeveralProcesses(t *testing.T) {
 	}
 }
 
-// TestWorksTakeNoRoomOfFrames: requests and statements without end leave room for other data. The last of them keep
-// their meaning. A request that goes on keeps its ID when it is interned again in each generation.
+// TestWorksTakeNoRoomOfFrames: requests and statements without end leave room for other data. The last ones keep their
+// meaning. A request that goes on keeps its ID if it is interned again in each generation.
 func TestWorksTakeNoRoomOfFrames(t *testing.T) {
 	d := NewDictionary()
 	d.maxBytes = 6 << 20

@@ -21,7 +21,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// addedPage is all that a new view consists of.
+// addedPage is the whole code of a new view.
 type addedPage struct {
 	page.Plain
 	threads int
@@ -48,15 +48,15 @@ func (p *addedPage) Stack(*scene.Scene) (title string, lines []string) {
 	return "the added view", []string{"frame 1", "frame 2"}
 }
 
-// TestAddView: a view that is added to the list has its tab, its key, its help, its footer and its place in the
-// clipboard. Nothing else has to know it.
+// TestAddView: a view that is added to the list of views has a tab, a key, help, a footer, and text to copy. No other
+// code has to know the view.
 func TestAddView(t *testing.T) {
 	before := views
 	t.Cleanup(func() { views = before })
 	views = append(slices.Clone(views), page.View{ID: "added", Key: "&", Help: "what was added", Make: page.Makes(newAddedPage)})
 	s := newScreen(t, 160, 50, demosource.Options{Length: 2 * time.Second}, scene.Options{})
 	s.press("2")
-	s.clickOn("& added") // its tab on the rule of another view
+	s.clickOn("& added") // the tab of the added view, clicked on another view
 	s.sees("the added view is drawn", "all about it", "nothing can be selected in it", "enter answer")
 	if p := s.model.pages["added"].(*addedPage); p.threads == 0 {
 		t.Error("the view was not loaded")
@@ -74,8 +74,8 @@ func TestAddView(t *testing.T) {
 	}
 }
 
-// TestViewIsOneFolderAndOneLine: no file outside of a view's folder knows it but the list of views. The view of several
-// processes is known to what holds these together as well.
+// TestViewIsOneFolderAndOneLine: outside of a view's folder, only the list of views imports the view. The code that
+// holds several processes together may also import the view of processes.
 func TestViewIsOneFolderAndOneLine(t *testing.T) {
 	const module = "github.com/ddtop/ddtop/ui/page/"
 	users := make(map[string][]string)
@@ -123,7 +123,7 @@ func TestViewIsOneFolderAndOneLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, d := range folders {
-		// Its import and its line in the list.
+		// The list has the view's import and its line.
 		if n := strings.Count(string(list), "\t"+d.Name()+".View,\n"); d.IsDir() && n != 1 {
 			t.Errorf("the view %s has %d lines in the list", d.Name(), n)
 		}

@@ -25,13 +25,14 @@ func otherOf(t *testing.T, d demosource.Options) *scene.Against {
 	return x
 }
 
-// againstScreen is the made-up process of 30 s with the hog, compared with its first 10 s, in which there was none.
+// againstScreen shows 30 s of the made-up process. It is compared with the first 10 s, in which no thread hogs the
+// GVL.
 func againstScreen(t *testing.T, w, h int) *screen {
 	t.Helper()
 	return newScreen(t, w, h, demosource.Options{Length: 30 * time.Second}, scene.Options{Folder: t.TempDir(), Against: otherOf(t, demosource.Options{Length: 10 * time.Second})})
 }
 
-// TestAgainst: what the flamegraph and the top say of the other recording is what weights of it hold, made as long.
+// TestAgainst: the flamegraph and the top show the changes against another recording, scaled to the same length.
 func TestAgainst(t *testing.T) {
 	s := againstScreen(t, 160, 50)
 	s.press("4")
@@ -40,7 +41,7 @@ func TestAgainst(t *testing.T) {
 	if !f.Comparing() || f.BaseKind != widget.AgainstBase || len(f.Changes) == 0 {
 		t.Fatalf("nothing is compared: %v", f.Changes)
 	}
-	// All changes of own time sum up to that of the whole, but for those that are too small to be named.
+	// The changes of own time sum up to the change of the whole, except for changes that are too small to be listed.
 	var own float64
 	for _, c := range f.Changes {
 		own += c.Share
@@ -67,7 +68,7 @@ func TestAgainst(t *testing.T) {
 	if was == 0 {
 		t.Error("no row was there before")
 	}
-	// Of other weights, too, and of one thread alone nothing is said that is not so.
+	// Other metrics are compared, too. The key = ends the comparison with the recording, and later begins it again.
 	s.press("w")
 	s.sees("before.ddtop")
 	s.press("w", "w", "w", "w", "w", "w", "w")
@@ -85,7 +86,8 @@ func TestAgainst(t *testing.T) {
 	t.Error("= does not come back to the other recording")
 }
 
-// TestAgainstItself: nothing has changed, whatever numbers frames and stacks have.
+// TestAgainstItself: if a process is compared with itself, no frame has changed, although frames and stacks have
+// other IDs.
 func TestAgainstItself(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second},
 		scene.Options{Window: 30 * time.Second, Against: otherOf(t, demosource.Options{Length: 30 * time.Second})})
@@ -97,7 +99,7 @@ func TestAgainstItself(t *testing.T) {
 	}
 }
 
-// TestAgainstNothing: a recording without samples is refused.
+// TestAgainstNothing: ddtop refuses to compare with a recording without samples.
 func TestAgainstNothing(t *testing.T) {
 	if _, err := LoadAgainst(context.Background(), &noSamples{Source: demosource.New(demosource.Options{})}, "x", scene.Options{}); !errors.Is(err, ErrNothingToCompare) {
 		t.Error(err)
@@ -108,7 +110,7 @@ type noSamples struct{ sampler.Source }
 
 func (*noSamples) Run(context.Context, func(*sampler.Sample)) error { return sampler.ErrEnded }
 
-// TestGoldenAgainst has the flamegraph and the top as pictures.
+// TestGoldenAgainst draws the compared flamegraph and the compared top.
 func TestGoldenAgainst(t *testing.T) {
 	for _, size := range []struct {
 		name string

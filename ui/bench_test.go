@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// BenchmarkFrame is one picture of the screen at 200x50, from the store to the string that goes to the terminal.
+// BenchmarkFrame draws one picture of the screen at 200x50. It measures from the store to the string for the
+// terminal.
 func BenchmarkFrame(b *testing.B) {
 	for _, threads := range []int{50, 500} {
 		b.Run(fmt.Sprintf("200x50/threads=%d", threads), func(b *testing.B) {
@@ -23,7 +24,7 @@ func BenchmarkFrame(b *testing.B) {
 	}
 }
 
-// BenchmarkFeed is the cost of a sample in the store, all folding included.
+// BenchmarkFeed measures what a sample costs the store, including all folding.
 func BenchmarkFeed(b *testing.B) {
 	for _, threads := range []int{10, 100, 500} {
 		b.Run(fmt.Sprintf("threads=%d", threads), func(b *testing.B) {

@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// pumas are a Puma with two workers beside a Sidekiq that can't be read.
+// pumas are a Puma with two workers, and a Sidekiq that ddtop cannot read.
 func pumas() []Candidate {
 	at := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
 	return []Candidate{
@@ -24,7 +24,7 @@ func pumas() []Candidate {
 	}
 }
 
-// chooserOf is a list of a size with a clock that stands still until it is moved on.
+// chooserOf is a list of a given size. Its clock stands still until the test moves it.
 func chooserOf(t *testing.T, w, h int, filter string) (m *chooser, clock *time.Time) {
 	t.Helper()
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
@@ -37,7 +37,8 @@ func chooserOf(t *testing.T, w, h int, filter string) (m *chooser, clock *time.T
 	return m, &now
 }
 
-// typed gives keys to the list: a name such as "down", or letters; and reports whether it was left.
+// typed presses keys in the list. A key is a name such as "down", or letters. typed reports whether the list was
+// left.
 func (m *chooser) typed(keys ...string) (left bool) {
 	named := map[string]rune{"up": tea.KeyUp, "down": tea.KeyDown, "enter": tea.KeyEnter, "esc": tea.KeyEscape, "tab": tea.KeyTab,
 		"backspace": tea.KeyBackspace, "end": tea.KeyEnd, "home": tea.KeyHome, "pgdown": tea.KeyPgDown}
@@ -57,7 +58,8 @@ func (m *chooser) typed(keys ...string) (left bool) {
 	return left
 }
 
-// TestWhatIsPastedIsTyped: a name pasted into the list filters it, without its line's end.
+// TestWhatIsPastedIsTyped: if a name is pasted into the list, the name becomes the filter, without control
+// characters.
 func TestWhatIsPastedIsTyped(t *testing.T) {
 	m, _ := chooserOf(t, 120, 40, "")
 	m.Update(tea.PasteMsg{Content: "pu\tma\n"})
@@ -75,7 +77,7 @@ func TestChooserShowsWhatThereIs(t *testing.T) {
 				t.Errorf("%v: %q is not in\n%s", size, want, text)
 			}
 		}
-		// Workers follow the process that they are below, whatever their PIDs.
+		// Workers are listed below their master, whatever their PIDs are.
 		if strings.Index(text, "sidekiq") < strings.Index(text, "worker 1") {
 			t.Errorf("%v: the order is\n%s", size, text)
 		}
@@ -85,7 +87,7 @@ func TestChooserShowsWhatThereIs(t *testing.T) {
 		*clock = clock.Add(2 * time.Second)
 		next := pumas()
 		next[2].CPU += time.Second
-		next[3].Started = next[3].Started.Add(time.Hour) // another process of the same PID
+		next[3].Started = next[3].Started.Add(time.Hour) // another process with the same PID
 		m.Update(candidatesMsg{list: next})
 		text = m.grid.Text()
 		if !strings.Contains(text, "50 %") || strings.Count(text, "0 %") != 3 {
@@ -145,7 +147,8 @@ func TestChooserChooses(t *testing.T) {
 			t.Errorf("%v chose %+v (left: %v), want %+v", c.keys, m.chosen, left, c.want)
 		}
 	}
-	// A process that ends under the cursor gives its place to the next one, and one that comes does not move it.
+	// If the process under the cursor ends, the cursor goes to the next process. A new process does not move the
+	// cursor.
 	m, _ := chooserOf(t, 80, 24, "")
 	m.typed("down")
 	m.Update(candidatesMsg{list: append([]Candidate{{PID: 50, Title: "irb"}}, pumas()...)})
@@ -156,7 +159,7 @@ func TestChooserChooses(t *testing.T) {
 	if m.cursor != 118 {
 		t.Errorf("the cursor is on %d", m.cursor)
 	}
-	// A click moves the cursor, a double click chooses.
+	// A click moves the cursor, and a double click chooses the process.
 	click := tea.MouseClickMsg{X: 30, Y: m.rowsFrom + 3, Button: tea.MouseLeft}
 	m.Update(click)
 	if m.cursor != 101 || m.chosen.PID != 0 {
@@ -172,7 +175,8 @@ func TestChooserChooses(t *testing.T) {
 	}
 }
 
-// Sizes that no terminal should have draw something, and names from processes can't break the picture.
+// TestChooserBearsAnything: the list can be drawn at any size, even at sizes that no terminal has. Hostile names do
+// not break the picture.
 func TestChooserBearsAnything(t *testing.T) {
 	hostile := []Candidate{{PID: 2, PPID: 3, Title: "\x1b[2J\u202e", Command: strings.Repeat("a\nb", 9999)}, {PID: 3, PPID: 2, Why: strings.Repeat("x", 9999)}, {PID: 4, PPID: 4}}
 	for w := 0; w < 130; w += 7 {
@@ -188,7 +192,7 @@ func TestChooserBearsAnything(t *testing.T) {
 	}
 }
 
-// On a terminal the list comes and goes, and a signal ends it.
+// TestChooseOnATerminal: the list appears on a terminal and disappears again. A signal ends it.
 func TestChooseOnATerminal(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	for _, way := range []string{"\r", "q", "signal"} {
@@ -201,7 +205,7 @@ func TestChooseOnATerminal(t *testing.T) {
 			x.done <- err
 		}()
 		x.waitFor("worker 1")
-		x.waitFor("0 %") // of the second list
+		x.waitFor("0 %") // only the second list shows shares of a CPU
 		if way == "signal" {
 			cancel()
 		} else {

@@ -10,7 +10,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestTerminalWithoutColours: with NO_COLOR, and on what is not a terminal, Bubble Tea converts every colour to none.
+// TestTerminalWithoutColours: the screen is drawn if Bubble Tea converts every colour to no colour. Bubble Tea does
+// so with NO_COLOR and without a terminal.
 func TestTerminalWithoutColours(t *testing.T) {
 	noTTY, ascii := tea.ColorProfileMsg{Profile: 1}, tea.ColorProfileMsg{Profile: 2}
 	if noTTY.String() != "NoTTY" || ascii.String() != "Ascii" {

@@ -16,7 +16,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// profiles are the terminals with few colours, as Bubble Tea tells of them.
+// profiles are terminals with few colours, in Bubble Tea's terms.
 var profiles = []tea.ColorProfileMsg{{Profile: 3}, {Profile: 4}}
 
 func TestTheProfilesAreThoseMeant(t *testing.T) {
@@ -30,7 +30,7 @@ func TestTheProfilesAreThoseMeant(t *testing.T) {
 	}
 }
 
-// TestTextIsLegibleInFewColors: in every view and theme no text comes out in the colour of its ground.
+// TestTextIsLegibleInFewColors: in every view and theme no text has the same colour as its ground.
 func TestTextIsLegibleInFewColors(t *testing.T) {
 	rs := make(recordings)
 	for _, v := range pageViews {
@@ -66,8 +66,8 @@ func TestTextIsLegibleInFewColors(t *testing.T) {
 	}
 }
 
-// TestStatesCanBeToldApart in every theme and number of colours: by letter always, and those that mean trouble by
-// colour too, among themselves and from those that mean none.
+// TestStatesCanBeToldApart: in every theme and number of colours each state has its own letter. States that mean
+// trouble also have different colours. Running does not have the colour of the background.
 func TestStatesCanBeToldApart(t *testing.T) {
 	for _, name := range style.Themes[1:] {
 		theme, err := style.ThemeByName(name)
@@ -77,7 +77,7 @@ func TestStatesCanBeToldApart(t *testing.T) {
 		for _, profile := range append(profiles, tea.ColorProfileMsg{Profile: 5}) {
 			theme, weak := theme, 1.0
 			if profile.String() == style.Colors16 {
-				theme, weak = theme.In16(), 0.4 // no share is mixed into the ground
+				theme, weak = theme.In16(), 0.4 // 16 colours have no shades
 			}
 			look := func(s gvl.State) (rune, string) {
 				c := timeline.Cell{Dominant: s, Share: weak, SpanNS: 1}
@@ -105,8 +105,8 @@ func TestStatesCanBeToldApart(t *testing.T) {
 	}
 }
 
-// TestFewColoursKeepTheirMeaning: with 256 colours what is grey stays grey, and every colour is one that the terminal
-// has.
+// TestFewColoursKeepTheirMeaning: with 256 colours grey stays grey, and every converted colour is one of the
+// terminal's 256.
 func TestFewColoursKeepTheirMeaning(t *testing.T) {
 	profile := profiles[1]
 	same := func(c canvas.Color) bool {
@@ -145,9 +145,9 @@ func TestFewColoursKeepTheirMeaning(t *testing.T) {
 	}
 }
 
-// TestTextOfEveryPictureIsLegible measures the contrast of each letter and digit with its ground in all views of all
-// themes. Text has that of WCAG 2.1's 1.4.3; the letters in the cells of the timeline, and what is quiet on purpose (a
-// share of nothing), that of its 1.4.11.
+// TestTextOfEveryPictureIsLegible measures the contrast of each letter and digit with its ground, in all views of all
+// themes. Text has the contrast of WCAG 2.1, criterion 1.4.3. Letters in cells of the timeline and faint text have
+// the contrast of criterion 1.4.11.
 func TestTextOfEveryPictureIsLegible(t *testing.T) {
 	rs := make(recordings)
 	for _, name := range style.Themes[1:] {

@@ -15,7 +15,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// documentedKeys returns the keys that a section of docs/reference/screen.md names in the first cells of its tables.
+// documentedKeys returns the keys in the first column of the tables in one section of docs/reference/screen.md.
 func documentedKeys(doc, heading string) []string {
 	_, rest, found := strings.Cut(doc, "\n## "+heading+"\n")
 	if !found {
@@ -33,7 +33,8 @@ func documentedKeys(doc, heading string) []string {
 	return keys
 }
 
-// TestDocsNameEveryKey: docs/reference/screen.md names each key that the help of a view names, under that view, and no others.
+// TestDocsNameEveryKey: each view's section of docs/reference/screen.md names the keys of the view's help, and no
+// others.
 func TestDocsNameEveryKey(t *testing.T) {
 	text, err := os.ReadFile("../docs/reference/screen.md")
 	if err != nil {
@@ -87,7 +88,7 @@ func TestDocsNameEveryKey(t *testing.T) {
 	}
 }
 
-// TestEveryStateHasItsPlace: whatever lists the states lists each of them, once.
+// TestEveryStateHasItsPlace: the legend lists each state exactly once, and each theme has a colour for each state.
 func TestEveryStateHasItsPlace(t *testing.T) {
 	for s := range gvl.NumStates {
 		if n := len(slices.DeleteFunc(slices.Clone(stateHelp[:]), func(x gvl.State) bool { return x != s })); n != 1 {

@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// youngSource is a source whose program began so long before it was watched.
+// youngSource is a source whose program started by age before ddtop attached.
 type youngSource struct {
 	*demosource.Source
 	age time.Duration
@@ -24,7 +24,7 @@ func (y youngSource) Process() sampler.Process {
 	return p
 }
 
-// TestAStartNamesNoTimes: before the first sample a screen says nothing about times that it does not know.
+// TestAStartNamesNoTimes: before the first sample the screen shows no uptime and no times on the axis.
 func TestAStartNamesNoTimes(t *testing.T) {
 	src := youngSource{demosource.New(demosource.Options{}), time.Hour}
 	store, err := newStore(src, scene.Options{})
@@ -41,8 +41,8 @@ func TestAStartNamesNoTimes(t *testing.T) {
 	s.misses(" up ", " -0")
 }
 
-// TestNoFindingsIsSaidOnceTheyWereLookedFor: right after a program's start, and after the first look at it, that there
-// is no finding says nothing, and the screen does not say that nothing stands out.
+// TestNoFindingsIsSaidOnceTheyWereLookedFor: if a program has just started, or ddtop has just attached, rules cannot
+// match yet. Until they can, the screen says that it is too early, and not that nothing stands out.
 func TestNoFindingsIsSaidOnceTheyWereLookedFor(t *testing.T) {
 	const young, new, quiet = "the program has just started", "measuring for a few seconds", "no findings: nothing stands out"
 	for _, c := range []struct {
@@ -62,7 +62,7 @@ func TestNoFindingsIsSaidOnceTheyWereLookedFor(t *testing.T) {
 			}
 		}
 		over := map[string]string{young: "too early to judge: the program had just started", new: "too early to judge: only a few seconds", quiet: quiet}[c.want]
-		s.press("space") // a moment of the past: nothing more comes
+		s.press("space") // freeze at a moment of the past
 		s.sees(over)
 		s.press("space")
 		setDone(s.store, true)
@@ -85,7 +85,8 @@ func (l leakingSource) Run(ctx context.Context, emit func(*sampler.Sample)) erro
 	})
 }
 
-// TestMemoryThatGrowsIsSaid: memory that grows, but not enough for a finding, is no reason for a green tick.
+// TestMemoryThatGrowsIsSaid: if memory grows, but not enough for a finding, the screen reports the growth instead of
+// a green tick.
 func TestMemoryThatGrowsIsSaid(t *testing.T) {
 	const none, grows = "✓ no findings: nothing stands out", "… no findings yet; memory grows by 2.6 MB per second (119 MB to 18"
 	quiet := demosource.Options{Length: 26 * time.Second, HogAfter: -1}
@@ -93,7 +94,7 @@ func TestMemoryThatGrowsIsSaid(t *testing.T) {
 		s := endsWith(t, src, scene.Options{}, 120, 40)
 		setDone(s.store, false)
 		s.model.Refresh()
-		for _, key := range []string{"space", "space"} { // of now, and of a moment of the past
+		for _, key := range []string{"space", "space"} { // first live, then at a moment of the past
 			s.sees(want)
 			s.press(key)
 		}

@@ -19,25 +19,25 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// shown is what a column of a terminal shows: a character, and whether its ground has a colour.
+// shown is the content of one cell of a terminal: a character, and whether the cell has a background colour.
 type shown struct {
 	r        rune
 	coloured bool
 }
 
-// bareTerminal is a terminal without background colour erase: what is erased, scrolled in or made room for has the
-// terminal's own ground (terminfo(5), bce). It knows what Ultraviolet writes, and remembers the first thing that it
-// does not know.
+// bareTerminal is a terminal without background colour erase. Cells that are erased, scrolled in or inserted have the
+// terminal's own ground (terminfo(5), bce). It understands the sequences that Ultraviolet writes. It remembers
+// sequences that it does not understand.
 type bareTerminal struct {
 	mu          sync.Mutex
 	w, h        int
 	cells       [][]shown
 	x, y        int
 	top, bottom int
-	wrap        bool // the cursor is behind the last column
+	wrap        bool // true if the cursor is behind the last column
 	coloured    bool
 	last        rune
-	rest        []byte // of a sequence that is not whole yet
+	rest        []byte // bytes of an incomplete sequence
 	unknown     string
 }
 
@@ -53,7 +53,7 @@ func (t *bareTerminal) blank() []shown {
 	return slices.Repeat([]shown{{r: ' '}}, t.w)
 }
 
-// Write takes what a program writes to its terminal.
+// Write takes the output of a program.
 func (t *bareTerminal) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -68,7 +68,7 @@ func (t *bareTerminal) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// next takes one character or sequence and returns its length; 0: it is not whole.
+// next takes one character or sequence and returns its length. It returns zero if the sequence is incomplete.
 func (t *bareTerminal) next(b []byte) int {
 	switch {
 	case b[0] == '\x1b':
@@ -88,7 +88,7 @@ func (t *bareTerminal) control(c byte) {
 	switch c {
 	case '\r':
 		t.x, t.wrap = 0, false
-	case '\n': // where there is no input, Bubble Tea takes the terminal for one that maps it to CR and LF
+	case '\n': // without an input, Bubble Tea writes for a terminal that maps \n to CR and LF
 		t.x = 0
 		t.down()
 	case '\b':
@@ -109,7 +109,7 @@ func (t *bareTerminal) down() {
 	}
 }
 
-// scroll moves the rows from one on up, or down by less than none.
+// scroll moves the rows from row from on up by n. A negative n moves them down.
 func (t *bareTerminal) scroll(from, n int) {
 	for ; n > 0; n-- {
 		t.cells = slices.Insert(slices.Delete(t.cells, from, from+1), t.bottom, t.blank())
@@ -141,13 +141,13 @@ func (t *bareTerminal) put(r rune) {
 	}
 }
 
-// escape takes a sequence that begins with ESC.
+// escape takes a sequence that begins with ESC and returns its length.
 func (t *bareTerminal) escape(b []byte) int {
 	if len(b) < 2 {
 		return 0
 	}
 	switch b[1] {
-	case ']', 'P', '_': // OSC, DCS, APC: to their end
+	case ']', 'P', '_': // OSC, DCS and APC reach to their terminator
 		for i := 2; i < len(b); i++ {
 			if b[i] == '\a' {
 				return i + 1
@@ -180,7 +180,7 @@ func (t *bareTerminal) escape(b []byte) int {
 	return 0
 }
 
-// csi does what a control sequence asks for.
+// csi executes a control sequence.
 func (t *bareTerminal) csi(params string, final byte) {
 	if strings.ContainsAny(params, "?>=<$ ") || final == 'h' || final == 'l' { // modes and questions
 		return
@@ -290,7 +290,7 @@ func (t *bareTerminal) style(n []int) {
 	}
 }
 
-// differs says where the terminal shows something else than a picture; "": nowhere.
+// differs describes the first cell that is not as wanted. It returns "" if all cells are as wanted.
 func (t *bareTerminal) differs(want [][]shown) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -307,7 +307,7 @@ func (t *bareTerminal) differs(want [][]shown) string {
 	return ""
 }
 
-// shownBy is what a terminal should show of a Model's picture.
+// shownBy returns the cells that a terminal must show for a Model's picture.
 func shownBy(m *Model) [][]shown {
 	out := make([][]shown, m.grid.H)
 	for y := range out {
@@ -338,8 +338,8 @@ func (p *pictures) picture() (*canvas.Grid, int) { return p.grid, p.n }
 
 func (p *pictures) View() tea.View { return paintedView("") }
 
-// TestATerminalWithoutColouredErasing shows every cell's ground, also where one picture replaces another: no cell may be left to
-// erasing in a colour, which GNU screen does not do.
+// TestATerminalWithoutColouredErasing: the terminal shows every cell with its ground, also after one picture replaces
+// another. ddtop may not erase cells to colour them, because GNU screen erases without colour.
 func TestATerminalWithoutColouredErasing(t *testing.T) {
 	const w, h = 100, 40
 	s := newScreen(t, w, h, demosource.Options{Length: 5 * time.Second, HTTP: 30, ExtraNames: hostileNames}, scene.Options{})

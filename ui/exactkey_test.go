@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// fakeExact is exact mode of a process that isn't there.
+// fakeExact is the exact mode of a process that does not exist.
 type fakeExact struct {
 	refusal error
 	status  sampler.ExactStatus
@@ -34,7 +34,7 @@ func (f *fakeExact) EndExact() error { f.status = sampler.ExactStatus{}; return 
 
 func (f *fakeExact) ExactStatus() sampler.ExactStatus { return f.status }
 
-// withExact is the made-up order service as a process that goes on.
+// withExact is the screen over the made-up order service, with exact mode available.
 func withExact(t *testing.T, w, h int, o scene.Options) (*screen, *fakeExact) {
 	t.Helper()
 	f := new(fakeExact)
@@ -43,15 +43,15 @@ func withExact(t *testing.T, w, h int, o scene.Options) (*screen, *fakeExact) {
 	return s, f
 }
 
-// ran runs the commands as Bubble Tea does, and gives their messages to the screen.
+// ran runs commands as Bubble Tea does, and passes their messages to the screen.
 func (s *screen) ran(cmds []tea.Cmd) {
 	for _, cmd := range cmds {
 		s.model.Update(cmd())
 	}
 }
 
-// TestExactAsksFirst: nothing is put into the process before somebody has said yes, and whoever said it once isn't
-// asked again.
+// TestExactAsksFirst: ddtop puts nothing into the process before the user says yes. After the first yes ddtop does
+// not ask again.
 func TestExactAsksFirst(t *testing.T) {
 	for _, size := range append([][2]int{{60, 15}}, screenSizes...) {
 		s, f := withExact(t, size[0], size[1], scene.Options{})
@@ -90,7 +90,7 @@ func TestExactAsksFirst(t *testing.T) {
 	}
 }
 
-// TestExactSaysWhyNot: the refusal's sentence is there to its end, on the smallest screen too.
+// TestExactSaysWhyNot: if exact mode is refused, the screen shows the whole reason, even at the smallest size.
 func TestExactSaysWhyNot(t *testing.T) {
 	for _, size := range append([][2]int{{60, 15}}, screenSizes...) {
 		s, f := withExact(t, size[0], size[1], scene.Options{})
@@ -107,7 +107,8 @@ func TestExactSaysWhyNot(t *testing.T) {
 	}
 }
 
-// TestExactEndsItself: why is said when it happens, in the head and in the help from then on, and it is asked again.
+// TestExactEndsItself: if exact mode ends by itself, the screen shows the reason. From then on the head says that it
+// ended, and the help says why. The next press of the key asks again.
 func TestExactEndsItself(t *testing.T) {
 	for _, wrong := range []bool{false, true} {
 		s, f := withExact(t, 120, 40, scene.Options{})
@@ -136,7 +137,7 @@ func TestExactEndsItself(t *testing.T) {
 	}
 }
 
-// TestExactWhereItIsNot: the key says why.
+// TestExactWhereItIsNot: if exact mode is impossible, the key shows the reason.
 func TestExactWhereItIsNot(t *testing.T) {
 	for want, o := range map[string]scene.Options{"this is a recording": {Replay: true}, "not possible here": {}} {
 		s := newScreen(t, 120, 40, demosource.Options{Length: 3 * time.Second}, o)
@@ -149,7 +150,7 @@ func TestExactWhereItIsNot(t *testing.T) {
 	s.model.Refresh()
 	s.press("E")
 	s.sees("no samples come any more")
-	f.status.On = true // by the command line: nobody is asked
+	f.status.On = true // switched on by the command line, so the key does not ask
 	s.model.Refresh()
 	s.ran(s.press("E"))
 	s.sees("exact mode is off")

@@ -16,7 +16,7 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// exactly is the made-up order service as exact mode sees it.
+// exactly is the screen over the made-up order service in exact mode.
 func exactly(t *testing.T, w, h int, o scene.Options) *screen {
 	t.Helper()
 	return newScreen(t, w, h, demosource.Options{Length: 12 * time.Second, HogAfter: 6 * time.Second, Exact: true}, o)
@@ -26,8 +26,8 @@ func (s *screen) timelinePage() *timeline.Page {
 	return s.model.pages[scene.PageTimeline].(*timeline.Page)
 }
 
-// TestTimelineOfAWait: of waits of any length, at any size, the row of the thread says that it waited from the begin to
-// the end that the list names, down to 10 µs a column.
+// TestTimelineOfAWait: the thread's row shows the wait from the begin to the end that the list of waits has. This
+// holds for waits of any length, at any size, and at every zoom down to 10 µs per column.
 func TestTimelineOfAWait(t *testing.T) {
 	const looked = 5
 	r := rand.New(rand.NewPCG(3, 1))
@@ -73,14 +73,14 @@ func TestTimelineOfAWait(t *testing.T) {
 	}
 }
 
-// checkWait compares the row of a thread with a wait: each column is known, and it waits in as much of it as the wait
-// takes.
+// checkWait compares a thread's row with a wait. The time of each column must be known, and the wait must fill its
+// part of each column.
 func checkWait(t *testing.T, s *screen, e *store.WaitEvent) {
 	t.Helper()
 	p := s.timelinePage()
 	i := slices.IndexFunc(p.Timeline.Visible, func(w scene.Row) bool { return w.Key.Thread == e.Thread })
 	if i < 0 {
-		return // scrolled away: a small screen has fewer rows than threads
+		return // a small screen has fewer rows than threads
 	}
 	w, each := &p.Timeline.Visible[i], p.Close.ColumnNS
 	rounds := each>>15 + 1 // a column keeps 16 bits of a state's share
@@ -96,8 +96,8 @@ func checkWait(t *testing.T, s *screen, e *store.WaitEvent) {
 	}
 }
 
-// TestZoomEndsWhereSamplesDo: without exact mode 10 ms a column is as close as it goes, and it is said what goes
-// closer.
+// TestZoomEndsWhereSamplesDo: without exact mode the closest zoom is 10 ms per column. The screen then says that
+// exact mode allows a closer zoom.
 func TestZoomEndsWhereSamplesDo(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.settled("3", "left")
@@ -125,8 +125,8 @@ func TestZoomEndsWhereSamplesDo(t *testing.T) {
 	}
 }
 
-// TestExactScreenHolds: what exact mode adds is there without colours and in ASCII, and nothing overflows on small
-// screens.
+// TestExactScreenHolds: the data of exact mode are shown without colours and in ASCII, too. No row is too long, even
+// on small screens.
 func TestExactScreenHolds(t *testing.T) {
 	for _, o := range []scene.Options{{}, {NoColor: true}, {ASCII: true}, {ASCII: true, NoColor: true}} {
 		o.Exact = &fakeExact{status: sampler.ExactStatus{On: true, CostShare: 0.004, Lost: 123456}}
@@ -151,10 +151,10 @@ func TestExactScreenHolds(t *testing.T) {
 	}
 }
 
-// TestExactWithFewSamples: a ddtop that may take little of a CPU looks rarely, and each time the same thread may be
-// waiting: not since then. What the waits are does not depend on how often it looks.
+// TestExactWithFewSamples: if samples are rare, a thread can be waiting in two consecutive samples without waiting in
+// between. In exact mode the waits are the same with few samples as with many.
 func TestExactWithFewSamples(t *testing.T) {
-	const each = 150 // of the samples of a ms
+	const each = 150 // the second screen gets every 150th sample
 	src := demosource.New(demosource.Options{Length: 12 * time.Second, HogAfter: 6 * time.Second, Exact: true})
 	screens := [2]*screen{}
 	for i := range screens {

@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestGoldenFewSamples: on three samples a second the views of threads, requests and waits tell no figure that has less than its least quality. In
-// its place is – and the view says why.
+// TestGoldenFewSamples: at three samples a second the views of threads, requests and waits hide figures below their
+// least quality. They show – instead, and say why.
 func TestGoldenFewSamples(t *testing.T) {
 	src := demosource.New(demosource.Options{Length: 10 * time.Second, Serving: true})
 	store, err := newStore(src, scene.Options{})
@@ -33,7 +33,8 @@ func TestGoldenFewSamples(t *testing.T) {
 	percent := regexp.MustCompile(`[0-9] %`)
 	for _, v := range []struct {
 		name, key, why string
-		// bare has no figure from the line with this word on.
+		// bare is the beginning of a text on the screen. Behind this text no percentage is shown. It is empty if the
+		// whole screen may have percentages.
 		bare string
 	}{
 		{"few-threads", "2", "states –: ", ""},

@@ -12,7 +12,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// TestFindingsLeadToWhatTheyAreAbout: the arrows select one, enter goes to the thread or lock, esc comes back to it.
+// TestFindingsLeadToWhatTheyAreAbout: the arrows select a finding. Enter opens its thread or lock, and esc returns to
+// the finding.
 func TestFindingsLeadToWhatTheyAreAbout(t *testing.T) {
 	for _, size := range [][2]int{{60, 15}, {80, 24}, {120, 40}, {200, 50}} {
 		s := hogged(t, size[0], size[1])
@@ -55,7 +56,8 @@ func TestFindingsLeadToWhatTheyAreAbout(t *testing.T) {
 	}
 }
 
-// TestAFindingLeadsToItsLockOrItsLine where those are what it names.
+// TestAFindingLeadsToItsLockOrItsLine: enter on a finding about a lock opens the lock. Enter on a finding about a
+// line of code searches for its function in the flamegraph.
 func TestAFindingLeadsToItsLockOrItsLine(t *testing.T) {
 	for _, size := range screenSizes {
 		s := deadlockScreen(t, size[0], size[1], scene.Options{})
@@ -90,7 +92,8 @@ func TestAFindingLeadsToItsLockOrItsLine(t *testing.T) {
 	}
 }
 
-// TestFindingsCanBeClicked in the head and in the list of all; a click beside that closes it.
+// TestFindingsCanBeClicked: a click on a finding, in the head or in the list of all, opens its thread. A click beside
+// the list closes the list.
 func TestFindingsCanBeClicked(t *testing.T) {
 	s := hogged(t, 120, 40)
 	m := s.model

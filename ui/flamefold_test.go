@@ -17,7 +17,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// requestTree is a server's flamegraph: what is own is 30 frames deep, in two methods that both middlewares lead to.
+// requestTree is the flamegraph of a server. Two own methods run below more than 20 frames of libraries, and two
+// middlewares lead to both.
 type requestTree struct {
 	widget.Flame
 	dict    *sampler.Dictionary
@@ -58,10 +59,10 @@ func newRequests(t *testing.T, wrappers ...string) *requestTree {
 	return r
 }
 
-// smallRoom is a height in which the frames of the server alone have room.
+// smallRoom is a height that is enough for a part of the server's frames only.
 const smallRoom = 5
 
-// draw makes the picture, as a refresh does.
+// draw builds the picture, as a refresh of the screen does.
 func (r *requestTree) draw() string {
 	r.Build(&r.weights, r.dict, nil, func(sampler.ThreadID) string { return "web" }, 100, smallRoom)
 	r.Fit(smallRoom)
@@ -85,7 +86,7 @@ func (r *requestTree) label() string {
 	return r.SelNode.Text()
 }
 
-// TestOwnCodeIsOnTheFirstScreen: a picture whose rows hold none of the program's own code is folded by itself.
+// TestOwnCodeIsOnTheFirstScreen: if no visible row has the program's own code, ddtop folds the picture.
 func TestOwnCodeIsOnTheFirstScreen(t *testing.T) {
 	r := newRequests(t)
 	const want = `web
@@ -113,7 +114,7 @@ Connection#exec`
 	}
 }
 
-// TestTheCaptionSaysHowMuchIsHidden: a picture of one percent of the time must not look like one of a busy process.
+// TestTheCaptionSaysHowMuchIsHidden: if the picture shows only 1 % of the time, the caption says so.
 func TestTheCaptionSaysHowMuchIsHidden(t *testing.T) {
 	r := newRequests(t)
 	for _, c := range []struct {
@@ -134,7 +135,7 @@ func TestTheCaptionSaysHowMuchIsHidden(t *testing.T) {
 	}
 }
 
-// TestRoomIsForTheFoldedPicture: rows that the whole stacks needed are free once libraries are folded.
+// TestRoomIsForTheFoldedPicture: a folded picture asks for fewer rows than whole stacks do.
 func TestRoomIsForTheFoldedPicture(t *testing.T) {
 	r := newRequests(t)
 	r.Folding = widget.FoldNothing
@@ -143,14 +144,14 @@ func TestRoomIsForTheFoldedPicture(t *testing.T) {
 	}
 	build()
 	whole := r.RowsWanted(1)
-	r.NextFolding() // own code
+	r.NextFolding() // own code only
 	build()
 	if got := r.RowsWanted(2); got != len(r.Picture.Rows) || got >= whole {
 		t.Errorf("%d rows are wanted for %d, and %d for whole stacks", got, len(r.Picture.Rows), whole)
 	}
 }
 
-// TestFoldingKey: c goes through own code, runs and everything; what is selected stays selected.
+// TestFoldingKey: the key c folds by own code, then by runs, then not at all. The selected frame stays selected.
 func TestFoldingKey(t *testing.T) {
 	r := newRequests(t)
 	r.draw()
@@ -176,8 +177,8 @@ func TestFoldingKey(t *testing.T) {
 	}
 }
 
-// TestOpeningARun: enter on a run shows its frames, esc closes it; a search lights it, and enter goes to what was
-// found.
+// TestOpeningARun: enter on a run shows its frames, and esc closes the run. A search highlights a run with a match,
+// and enter goes to the match.
 func TestOpeningARun(t *testing.T) {
 	r := newRequests(t)
 	r.draw()
@@ -222,8 +223,8 @@ func TestOpeningARun(t *testing.T) {
 	}
 }
 
-// TestStackOfOneThreadIsFolded: the frames of libraries are rows, own code and the innermost frame stay, and every row
-// is another.
+// TestStackOfOneThreadIsFolded: consecutive library frames become one row. Own code and the innermost frame keep
+// their rows.
 func TestStackOfOneThreadIsFolded(t *testing.T) {
 	r := newRequests(t)
 	var all []thread.StackFrame
@@ -250,8 +251,7 @@ func TestStackOfOneThreadIsFolded(t *testing.T) {
 	}
 }
 
-// TestAWrapperIsNotTheCode: libraries are folded by themselves even if an own method that wraps all requests can be
-// read.
+// TestAWrapperIsNotTheCode: libraries are folded even if an own method that wraps all requests is visible.
 func TestAWrapperIsNotTheCode(t *testing.T) {
 	r := newRequests(t, "RequestLog#call")
 	if got := r.draw(); r.Folding != widget.FoldLibraries || !strings.Contains(got, "index") {

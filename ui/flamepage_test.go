@@ -23,12 +23,12 @@ func TestFlamegraphOverTheWholeScreen(t *testing.T) {
 	s.press("i")
 	s.sees("callees first")
 	f := &s.model.Flame
-	for _, c := range f.Tree.Root.Children { // the innermost frames come first
+	for _, c := range f.Tree.Root.Children { // the innermost frames are at the root
 		if c.Kind == flamegraph.FrameNode && c.Self == 0 && c.Total > 0 && len(c.Children) == 0 {
 			t.Errorf("%s has time and neither of its own nor a caller", c.Label)
 		}
 	}
-	f.SelectNode(f.Tree.Root.Children[0]) // the heaviest that was executed: its time is its own
+	f.SelectNode(f.Tree.Root.Children[0]) // the heaviest innermost frame, whose time is all its own
 	s.model.Refresh()
 	_, rest := f.Detail(s.model.Dict)
 	if want := fmt.Sprintf("self %.1f %% ", 100*float64(f.SelNode.Total)/float64(f.Tree.Root.Total)); !strings.Contains(rest, want) || strings.Contains(rest, "total") {
@@ -79,7 +79,7 @@ func TestHidingAndFocusing(t *testing.T) {
 
 func TestComparing(t *testing.T) {
 	s := hogged(t, 120, 40)
-	s.press("}", "}", "4", "=") // the last 5 s
+	s.press("}", "}", "4", "=") // the window is 5 s
 	s.sees("compared with", "go to another time")
 	for range 150 {
 		s.press("[")
@@ -109,7 +109,7 @@ func TestComparing(t *testing.T) {
 	s.misses("change of own time", "compared with 5")
 }
 
-// TestFlames: with f the outermost frames stand at the bottom, and keys and clicks go by the screen.
+// TestFlames: after the key f, callers stand below their callees. Keys and clicks follow the screen.
 func TestFlames(t *testing.T) {
 	for _, page := range []string{"1", "4"} {
 		s := hogged(t, 120, 40)
@@ -146,7 +146,8 @@ func TestFlames(t *testing.T) {
 	}
 }
 
-// TestFlamesScroll: a picture higher than the screen begins at its root, at the bottom, and the wheel goes up into it.
+// TestFlamesScroll: if the picture is higher than the screen, the screen begins with the root at the bottom. The
+// wheel scrolls up.
 func TestFlamesScroll(t *testing.T) {
 	rs := make(recordings)
 	rs.picture(t, "hog", scene.Options{}, 80, 24)
@@ -178,8 +179,8 @@ func TestFlamesScroll(t *testing.T) {
 	}
 }
 
-// TestComparingWithTheTimeBeforeAMark: with a mark, = compares with what was before it, then with what is shown, then
-// with nothing.
+// TestComparingWithTheTimeBeforeAMark: with a mark, the key = first compares with the time before the mark. The
+// second press compares with the time that is shown, and the third press ends the comparison.
 func TestComparingWithTheTimeBeforeAMark(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("4", "}", "}")
@@ -193,7 +194,7 @@ func TestComparingWithTheTimeBeforeAMark(t *testing.T) {
 	s.press("enter", "space", "=")
 	f := &s.model.Flame
 	s.sees(`compared with 5s before "deploy"`, "change of own time, in percentage points:")
-	const slot = int64(time.Second) // weights are kept by parts of a second
+	const slot = int64(time.Second) // weights are kept in slots of one second
 	if f.Base == nil || f.Base.ToNS > at+slot || f.Base.FromNS < at-span-slot {
 		t.Fatalf("the base is not the time before %d", at)
 	}
@@ -210,7 +211,7 @@ func TestComparingWithTheTimeBeforeAMark(t *testing.T) {
 	s.sees("compared with 5s until")
 	s.press("=")
 	s.misses("compared with 5s", "change of own time")
-	for s.model.AtNS > at-2e9 { // no mark lies before this
+	for s.model.AtNS > at-2e9 { // no mark is older than this
 		s.press("[")
 	}
 	s.press("=")

@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestFooterAlwaysNamesHelpAndQuit: whatever else there is to say, in every view and at every width, the way to the
-// help, the way out and, where there is one, the way back stand at the bottom.
+// TestFooterAlwaysNamesHelpAndQuit: the footer names the keys for help and for quitting, in every view and at every
+// width. If the user can go back, the footer also names the key for going back.
 func TestFooterAlwaysNamesHelpAndQuit(t *testing.T) {
 	for _, size := range [][2]int{{60, 15}, {79, 24}, {80, 24}, {100, 30}, {120, 40}, {200, 50}} {
 		s := hogged(t, size[0], size[1])
@@ -36,8 +36,7 @@ func TestFooterAlwaysNamesHelpAndQuit(t *testing.T) {
 	}
 }
 
-// TestViewNamesAreOnEveryView: at 120 columns each view names the others, and a click on a name of the live view opens
-// that view.
+// TestViewNamesAreOnEveryView: at 120 columns each view names the other views. A click on a name opens its view.
 func TestViewNamesAreOnEveryView(t *testing.T) {
 	check := func(offers scene.Offers, press func(key string), text func() string) {
 		t.Helper()

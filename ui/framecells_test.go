@@ -13,15 +13,15 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// timelineOf is what stands on a row's time axis.
+// timelineOf returns the cells of a row of the timeline.
 func (s *screen) timelineOf(name string) string {
 	s.t.Helper()
 	g := &s.model.Regions
 	return string([]rune(s.line(name))[g.CellsX : g.CellsX+g.CellsW])
 }
 
-// TestASelectedFrameIsShownWhereItRuns: the timeline shows the selected frame's time alone, and all of it again when
-// the keys go elsewhere.
+// TestASelectedFrameIsShownWhereItRuns: if a frame is selected, the timeline shows the frame's time only. When
+// another part of the screen has the keys, the timeline shows everything again.
 func TestASelectedFrameIsShownWhereItRuns(t *testing.T) {
 	for _, noColor := range []bool{false, true} {
 		s := newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second}, scene.Options{Folder: t.TempDir(), NoColor: noColor})
@@ -34,11 +34,11 @@ func TestASelectedFrameIsShownWhereItRuns(t *testing.T) {
 		if l := s.timelineOf("worker-3 "); !strings.ContainsAny(l, "█▇▆▅▄") || !strings.HasPrefix(l, "     ") {
 			t.Errorf("worker-3 ran Reports#build since it hogs the GVL and not before, its row says %q", l)
 		}
-		s.press("down") // JSON or Array#map, under it
+		s.press("down") // selects the callee, JSON or Array#map
 		s.misses("where Reports#build runs")
 		s.press("up", "esc")
 		s.misses(" runs ")
-		s.press("tab", "tab") // to the timeline and back, where the heaviest is selected
+		s.press("tab", "tab") // goes to the timeline and back, which selects the heaviest frame
 		s.sees("where ")
 		s.press("tab", "up", "up", "up", "up", "up")
 		s.misses(" runs ")
@@ -57,9 +57,9 @@ func cutOf(screen, name string, m *Model) string {
 	return ""
 }
 
-// TestFrameCellsAreWhatTheSamplesSay holds every cell against the samples: highlighted where all of a thread's stacks
-// had the frame, empty where none had it, and in sum what the flamegraph says. Times are kept to a slot, so cells
-// beside a change may be either.
+// TestFrameCellsAreWhatTheSamplesSay checks every cell against the samples. A cell is highlighted if all of a
+// thread's stacks in it have the frame, and empty if no stack has the frame. The sum of the cells is the frame's time
+// in the flamegraph. Times are rounded to a slot, so cells beside a change can be either.
 func TestFrameCellsAreWhatTheSamplesSay(t *testing.T) {
 	samples := record(t, demosource.Options{Length: 30 * time.Second})
 	s := newScreen(t, 200, 50, demosource.Options{Length: 30 * time.Second}, scene.Options{})
@@ -91,8 +91,8 @@ func TestFrameCellsAreWhatTheSamplesSay(t *testing.T) {
 				case got && !some:
 					t.Errorf("%s: cell %d of %s is highlighted, no stack around it had it", label, c, w.Name)
 				case !got && some && all && from+each <= s.model.LastNS-slack:
-					// Idle states are left out, as in the flamegraph; before the first sample there is nothing to
-					// light.
+					// Like the flamegraph, the cells leave out idle states. Before the first sample nothing can be
+					// highlighted.
 					if !w.Cells[c].Dominant.Idle() && w.Cells[c].Listed() > 0 {
 						t.Errorf("%s: cell %d of %s is empty, every stack around it had it", label, c, w.Name)
 					}
@@ -113,7 +113,8 @@ func TestFrameCellsAreWhatTheSamplesSay(t *testing.T) {
 	}
 }
 
-// seenRuns is a thread's samples with a stack: when they were, and how many of those before each had a frame on it.
+// seenRuns has the times of a thread's samples with a stack. had counts the earlier samples that have a frame on
+// their stack.
 type seenRuns struct {
 	atNS []int64
 	had  []int
@@ -148,7 +149,7 @@ func runsOf(samples []*sampler.Sample, d *sampler.Dictionary, n *flamegraph.Node
 	return out
 }
 
-// between reports whether some and whether all samples between two times had the frame.
+// between reports whether some or all samples between two times had the frame.
 func (r *seenRuns) between(fromNS, toNS int64) (some, all bool) {
 	if r == nil {
 		return false, true
@@ -171,7 +172,7 @@ func firstOf(n *flamegraph.Node, label string) *flamegraph.Node {
 	return nil
 }
 
-// hasPath reports whether a stack leads through a node, by the labels alone.
+// hasPath reports whether a stack leads through a node, compared by labels only.
 func hasPath(d *sampler.Dictionary, stack sampler.StackID, n *flamegraph.Node) bool {
 	var labels, path []string
 	for _, f := range d.Frames(stack, nil) {
@@ -184,8 +185,8 @@ func hasPath(d *sampler.Dictionary, stack sampler.StackID, n *flamegraph.Node) b
 	return len(labels) >= len(path) && slices.Equal(labels[:len(path)], path)
 }
 
-// TestTheAxisOfAFrameHasWholeTimes: what stands for the frame on the time axis cuts no time short, whatever the width:
-// of "-10s" a "0s" was left.
+// TestTheAxisOfAFrameHasWholeTimes: the frame's name on the time axis hides times of the axis as a whole, at any
+// width. A part of a time, such as the "0s" of "-10s", would be wrong.
 func TestTheAxisOfAFrameHasWholeTimes(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("tab", "down", "down", "down")

@@ -20,7 +20,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden pictures instead of comparing with them")
 
-// golden compares a picture with testdata/NAME. `go test ./ui -update` writes them again; look at the difference.
+// golden compares a picture with testdata/NAME. `go test ./ui -update` rewrites these files. Review their diff.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
@@ -55,14 +55,14 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// screenSizes are those that tests draw, goldenSizes those of which pictures are kept: a larger screen shows what the
-// one before it shows, and showsAll says so.
+// screenSizes are the sizes that tests draw. goldenSizes are the sizes whose pictures are kept in files. The largest
+// size has no file, because showsAll checks that it shows everything that the smaller size shows.
 var (
 	screenSizes = [][2]int{{80, 24}, {120, 40}, {200, 50}}
 	goldenSizes = screenSizes[:2]
 )
 
-// goldens compares a view in all sizes, with colours and without.
+// goldens compares a view at all sizes, with and without colours.
 func goldens(t *testing.T, name string, draw func(t *testing.T, o scene.Options, width, height int) Picture) {
 	for _, o := range []scene.Options{{}, {NoColor: true}} {
 		var before Picture
@@ -87,16 +87,16 @@ func goldens(t *testing.T, name string, draw func(t *testing.T, o scene.Options,
 	}
 }
 
-// word is one of a screen that names something. laneText are the letters of states: the wider the timeline, the more it
-// draws. holders is the row of the timeline with the signs of threads.
+// word matches words that name something. laneText matches letters of states, of which a wider timeline has more.
+// holders matches the row of the timeline with the threads' signs.
 var (
 	holders  = regexp.MustCompile(`(?m)^ *GVL held by .*$`)
 	word     = regexp.MustCompile(`[A-Za-z#:_.]{4,}…?`)
 	laneText = regexp.MustCompile(`^[` + stateLetters() + `.]+$`)
 )
 
-// moved are words of a view that a larger screen, whose columns are of other moments or which has room for what they
-// stand for, does not have.
+// moved has the words of a view that the larger screen may lack. The larger screen has columns of other moments, or
+// has room for the long form of these words.
 var moved = map[string][]string{"page-threads": {"more", "frames"}, "page-cursor": {"IO#gets", "DB#read_answer", "more", "frames"},
 	"page-exacttimeline": {"Cache#fetch", "IO#readpartial", "pipe", "Orders#show", "Integer#times", "internal:numeric", "Enumerator#each", "Enumerable#sum", "block"},
 	"page-requests":      {"blame", "more:"}, "page-requestsidle": {"blame"}}
@@ -109,7 +109,7 @@ func stateLetters() string {
 	return regexp.QuoteMeta(string(letters))
 }
 
-// showsAll: the larger screen has every word of the smaller one.
+// showsAll fails unless the larger screen has every word of the smaller one.
 func showsAll(t *testing.T, larger, smaller Picture, moved []string) {
 	t.Helper()
 	for _, w := range word.FindAllString(holders.ReplaceAllString(smaller.Text, ""), -1) {
@@ -119,7 +119,7 @@ func showsAll(t *testing.T, larger, smaller Picture, moved []string) {
 	}
 }
 
-// goldenViews are the pictures of which goldens are kept, by the keys that lead there.
+// goldenViews are the views whose pictures are kept, with the keys that lead to each view.
 var goldenViews = []struct {
 	name string
 	keys []string
@@ -133,7 +133,7 @@ var goldenViews = []struct {
 	{"memory", []string{"7"}},
 }
 
-// TestGoldenRecording draws a recording of the bundled program on a real Ruby 3.4, in which one thread hogs the GVL.
+// TestGoldenRecording draws a recording of a real Ruby 3.4 in which one thread hogs the GVL.
 func TestGoldenRecording(t *testing.T) {
 	rs := make(recordings)
 	goldens(t, "recording-live", func(t *testing.T, o scene.Options, width, height int) Picture {
@@ -141,7 +141,7 @@ func TestGoldenRecording(t *testing.T) {
 	})
 }
 
-// TestGoldenViews draws every view of the made-up order service.
+// TestGoldenViews draws views of the made-up order service.
 func TestGoldenViews(t *testing.T) {
 	src := demosource.New(demosource.Options{Length: 30 * time.Second})
 	store, err := newStore(src, scene.Options{})
@@ -162,7 +162,7 @@ func TestGoldenViews(t *testing.T) {
 	}
 }
 
-// noColorHolds: without colours no sequence sets one.
+// noColorHolds fails if a screen without colours has a sequence that sets a colour.
 func noColorHolds(t *testing.T, screen string) {
 	t.Helper()
 	for _, part := range strings.Split(screen, "\x1b[")[1:] {

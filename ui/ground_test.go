@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// TestTerminalsThatDontTellTheirGround: what is written on the terminal's own ground can be read on a black and on a
-// white one, in all views; and a late answer counts.
+// TestTerminalsThatDontTellTheirGround: if the terminal does not report its background, text is legible on black and
+// on white, in all views. A late answer of the terminal is used.
 func TestTerminalsThatDontTellTheirGround(t *testing.T) {
 	s := hogged(t, 120, 40)
 	before := s.model.grid.String(true)
@@ -53,7 +53,7 @@ func TestTerminalsThatDontTellTheirGround(t *testing.T) {
 	}
 }
 
-// TestAllProcessesKnowTheTerminal: its colours and its ground are those of every process's screen.
+// TestAllProcessesKnowTheTerminal: the screen of every process uses the terminal's colours and background.
 func TestAllProcessesKnowTheTerminal(t *testing.T) {
 	s := clusterScreen(t, 120, 40, scene.Options{})
 	for _, p := range profiles {
@@ -68,7 +68,7 @@ func TestAllProcessesKnowTheTerminal(t *testing.T) {
 	}
 }
 
-// TestPlainTextHasNoColourOf16: of the 16 colours only the greys are plain.
+// TestPlainTextHasNoColourOf16: with 16 colours, plain text is grey.
 func TestPlainTextHasNoColourOf16(t *testing.T) {
 	for _, name := range style.Themes[1:] {
 		s := newScreen(t, 120, 40, demosource.Options{Length: 2 * time.Second}, scene.Options{Theme: name})

@@ -10,7 +10,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// TestSharesAreOfTheLargestStates: a narrow terminal has the states that most time went to.
+// TestSharesAreOfTheLargestStates: if a narrow terminal has no room for all states, it shows the states with the most
+// time.
 func TestSharesAreOfTheLargestStates(t *testing.T) {
 	s := newScreen(t, 80, 24, demosource.Options{Length: 30 * time.Second}, scene.Options{})
 	v := &s.model.Timeline
@@ -31,7 +32,7 @@ func TestSharesAreOfTheLargestStates(t *testing.T) {
 			}
 		}
 	}
-	s.sees("run", "wait") // and the legend, where nothing is selected
+	s.sees("run", "wait") // the legend is shown, too, because nothing is selected
 	s.sees("parked", "stalled")
 	s.press("down")
 	s.misses("stalled")

@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// hostileNames are what a thread could be called.
+// hostileNames are names that a hostile program can give its threads.
 var hostileNames = []string{
 	"\x1b[2J\x1b[31mcleared", "\x1b]0;title\x07", "\x1b]52;c;b3duZWQ=\x07", "\u009b31m", "line\r\nbreak\ttab\x00",
 	"日本語のとても長いスレッドの名前です", "e\u0301\u0301\u0301\u0301\u0301\u0301combining", "a\u202egnp.exe", "\u200b\u200d\ufeff",
@@ -22,8 +22,8 @@ var hostileNames = []string{
 	"pool #1 (日本)", "pool #2 (日本)", "ก็็็็็็็็็็",
 }
 
-// TestHostileNames: whatever a thread is called, at every size each row has exactly the columns of the terminal, and
-// no control character but those of our own styles reaches it.
+// TestHostileNames: whatever a thread is called, each row fits into the terminal, at every size. The only control
+// characters in the output are ddtop's own styles.
 func TestHostileNames(t *testing.T) {
 	d := demosource.Options{Length: 2 * time.Second, ExtraNames: hostileNames, Title: "ev\x1b[31mil 日本 \u202e"}
 	s := newScreen(t, 120, 80, d, scene.Options{})
@@ -37,7 +37,7 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// TestHostileRequests: nor does what is said of requests, in any view that tells of them; with values, and without.
+// TestHostileRequests: hostile texts of requests do not break any view. This is checked with and without a Redactor.
 func TestHostileRequests(t *testing.T) {
 	said := strings.Join(hostileNames, "")
 	for _, o := range []scene.Options{{}, {Redactor: redact.New()}} {
@@ -58,7 +58,7 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
-// TestControlCharactersLookAlike: the flamegraph writes a control character as the timeline does.
+// TestControlCharactersLookAlike: the flamegraph shows a control character in the same way as the timeline.
 func TestControlCharactersLookAlike(t *testing.T) {
 	for _, o := range []scene.Options{{}, {NoColor: true}, {ASCII: true}} {
 		s := newScreen(t, 200, 50, demosource.Options{Length: 2 * time.Second, HogAfter: -1, ExtraNames: []string{"\x1b[2Jwiped"}}, o)
@@ -67,7 +67,7 @@ func TestControlCharactersLookAlike(t *testing.T) {
 		if o.ASCII {
 			want = "?[2Jwiped"
 		}
-		for _, view := range []string{"1", "4"} { // in view 1 the timeline has it, too
+		for _, view := range []string{"1", "4"} { // in view 1 the timeline shows the name, too
 			s.press(view)
 			if n := strings.Count(s.text(), want); n != 1 && view == "4" || n != 2 && view == "1" || strings.Contains(s.text(), "\uFFFD") {
 				t.Errorf("ASCII %t, no colours %t, view %s: %q stands there %d times:\n%s", o.ASCII, o.NoColor, view, want, n, s.text())
@@ -103,7 +103,7 @@ func checkRows(t *testing.T, s *screen, when string) {
 	}
 }
 
-// TestEverySize: no size from the smallest to 300x100 falls over or leaves the terminal's edges.
+// TestEverySize: every size up to 300x100 can be drawn, and no row is wider than the terminal.
 func TestEverySize(t *testing.T) {
 	s := newScreen(t, 80, 24, demosource.Options{Length: 15 * time.Second, HTTP: 40}, scene.Options{})
 	for h := scene.MinHeight; h <= 100; h += 5 {
@@ -122,7 +122,7 @@ func TestEverySize(t *testing.T) {
 	}
 }
 
-// TestASCII: with ASCII only, nothing else is drawn.
+// TestASCII: with the option ASCII every character is ASCII.
 func TestASCII(t *testing.T) {
 	s := newScreen(t, 120, 80, demosource.Options{Length: 12 * time.Second, ExtraNames: hostileNames}, scene.Options{ASCII: true})
 	for _, keys := range [][]string{nil, {"tab", "down", "enter"}, {"space"}, {"?"}, {"esc", "/", "é"}} {

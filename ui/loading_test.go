@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// thing is what the work of a Load returns.
+// thing is the result of the work of Load.
 type thing struct{ closed chan struct{} }
 
 func (t *thing) Close() error {
@@ -22,7 +22,7 @@ func (t *thing) Close() error {
 	return nil
 }
 
-// load runs Load on a terminal with work that tells progress and then waits for its ctx or for release.
+// load runs Load on a terminal. The work reports progress and then waits for release.
 func load(t *testing.T, ctx context.Context, tells ...Progress) (x *terminal, release chan struct{}, got chan *thing, made *thing) {
 	t.Helper()
 	x = openTerminal(t)
@@ -32,7 +32,7 @@ func load(t *testing.T, ctx context.Context, tells ...Progress) (x *terminal, re
 			for _, p := range tells {
 				tell(p)
 			}
-			<-release // like the reading of debug information it does not look at ctx
+			<-release // ignores ctx, as the reading of debug information does
 			return made, nil
 		})
 		got <- v
@@ -41,7 +41,7 @@ func load(t *testing.T, ctx context.Context, tells ...Progress) (x *terminal, re
 	return x, release, got, made
 }
 
-// left waits for Load's end and checks that the terminal is as it was.
+// left waits for the end of Load and checks that the terminal has its old settings.
 func (x *terminal) left(want error) {
 	x.t.Helper()
 	select {
@@ -84,7 +84,8 @@ func TestLoadShowsHowFarItIs(t *testing.T) {
 	}
 }
 
-// The person, or a signal, does not wait for work that goes on; what comes of it is closed.
+// TestLoadIsCancelled: a key or a signal ends Load at once, although the work goes on. The work's later result is
+// closed.
 func TestLoadIsCancelled(t *testing.T) {
 	for name, want := range map[string]error{"q": ErrCancelled, "\x1b": ErrCancelled, "\x03": ErrCancelled, "signal": context.Canceled} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -109,7 +110,7 @@ func TestLoadIsCancelled(t *testing.T) {
 	}
 }
 
-// Work that takes a moment leaves no trace on the terminal, and its error is Load's.
+// TestLoadOfAMoment: short work writes nothing to the terminal, and Load returns the work's error.
 func TestLoadOfAMoment(t *testing.T) {
 	x := openTerminal(t)
 	why := errors.New("no such process")

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// deadlocked is the made-up service in which three threads wait for each other.
+// deadlocked is the made-up service with three threads that wait for each other.
 type deadlocked struct{ *demosource.Source }
 
 func (d deadlocked) Run(ctx context.Context, emit func(*sampler.Sample)) error {

@@ -16,8 +16,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// contending is a Ruby program whose threads hold one Mutex for 30, 50 and 70 ms in turn, and notes of each hold when
-// it had the Mutex (t0), when it gave it up at the earliest (t1) and at the latest (t2).
+// contending is a Ruby program whose threads hold one Mutex for 30, 50 and 70 ms in turn. It logs three times of each
+// hold: t0 after it got the Mutex, t1 before it gave the Mutex up, and t2 after that.
 const contending = `
 STDOUT.sync = true
 lock, log = Mutex.new, Queue.new
@@ -39,14 +39,14 @@ log.size.times { puts log.pop.join(" ") }
 $stdin.gets
 `
 
-// loggedHold is one hold as the program says.
+// loggedHold is one hold, as the program logged it.
 type loggedHold struct {
 	thread     string
 	t0, t1, t2 int64
 }
 
-// TestLockUseIsWhatTheProgramSays: a lock is not said to be taken more often than it was, nor missed where stacks were
-// read in a hold; and who held it for how long is what the program noted, as exactly as the samples allow.
+// TestLockUseIsWhatTheProgramSays: ddtop counts no more holds than the program had. It misses no hold in which stacks
+// were read. Holders and lengths are as the program logged them, as exactly as the samples allow.
 func TestLockUseIsWhatTheProgramSays(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, contending, rubytest.Options{})
@@ -63,7 +63,7 @@ func TestLockUseIsWhatTheProgramSays(t *testing.T) {
 		ended, begun := make(chan error, 1), make(chan struct{})
 		go func() {
 			ended <- src.Run(ctx, func(x *sampler.Sample) {
-				if x.Depth == sampler.StackTick { // who holds a lock is read with the stacks
+				if x.Depth == sampler.StackTick { // the holder of a lock is read together with the stacks
 					if len(times) == 0 {
 						close(begun)
 					}
@@ -101,7 +101,7 @@ func TestLockUseIsWhatTheProgramSays(t *testing.T) {
 				continue
 			}
 			changes++
-			// The others are back from their 5 ms by then, and wait.
+			// After 10 ms the other threads have slept their 5 ms, and wait.
 			from := log[i].t0 + 10e6
 			if k, _ := slices.BinarySearch(times, from); k < len(times) && times[k] < log[i].t1-1e6 {
 				least++
@@ -126,7 +126,7 @@ func TestLockUseIsWhatTheProgramSays(t *testing.T) {
 				wrong++
 				continue
 			}
-			// It had it at the latest at t0, at the earliest when the one before gave it up.
+			// The thread got the Mutex before t0, but not before the previous hold ended.
 			most := log[i].t2 - log[i].t0 + 5e6
 			if i > 0 {
 				most = log[i].t2 - log[i-1].t1
@@ -136,8 +136,8 @@ func TestLockUseIsWhatTheProgramSays(t *testing.T) {
 				wrong++
 			}
 		}
-		// A sample's time is that of its begin: one in a hundred may be read by a thread that was put off the CPU
-		// meanwhile.
+		// A sample has the time at which its read began. The reading thread can lose its CPU during a read, in at
+		// most about 1 % of the samples.
 		if wrong > odds.AtMost(told, .02) {
 			t.Errorf("%d of %d holds are not as the program says", wrong, told)
 		}

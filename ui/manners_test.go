@@ -23,7 +23,7 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// copied returns what the commands put into the clipboard.
+// copied returns the text that the commands put into the clipboard.
 func copied(t *testing.T, cmds []tea.Cmd) string {
 	t.Helper()
 	if len(cmds) != 1 {
@@ -45,7 +45,7 @@ func clipped(t *testing.T, msg tea.Msg) string {
 	return string(text)
 }
 
-// readBack returns the number of samples of a recording, and its process.
+// readBack returns the number of samples of a recording, and the recorded process.
 func readBack(t *testing.T, path string) (n int, p sampler.Process) {
 	t.Helper()
 	r, err := recording.Open(path)
@@ -79,7 +79,7 @@ func TestCopyingAStack(t *testing.T) {
 	}
 }
 
-// TestCopyingAStackOnEveryPage: what is selected there is what is copied, and not the summary.
+// TestCopyingAStackOnEveryPage: the key y copies the selected stack. On a page without stacks it copies the summary.
 func TestCopyingAStackOnEveryPage(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("down", "down")
@@ -94,7 +94,7 @@ func TestCopyingAStackOnEveryPage(t *testing.T) {
 			t.Errorf("page %s: no stack of %s: %q", s.model.Page, th.Name, text)
 		}
 	}
-	// The picture has moved on since the instant under the cursor.
+	// The cursor stands at an earlier instant than the newest picture.
 	s.pressAll("left", "H")
 	p := s.model.pages[scene.PageTimeline].(*timeline.Page)
 	st, ok := p.Under(th.ID)
@@ -136,7 +136,8 @@ func TestCopyingASummary(t *testing.T) {
 	s.sees("copied a summary")
 }
 
-// A summary has where the time goes, and blame where somebody waits alone; what a chat shows as it is stays so.
+// TestSummaryOfAnIdleProcess: a summary shows where the time goes. It shows blame only if a thread waits. Characters
+// that a chat would interpret are escaped, and other text is unchanged.
 func TestSummaryOfAnIdleProcess(t *testing.T) {
 	s := hogged(t, 120, 40)
 	if text := summary(s.model); !strings.Contains(text, "\nHot path, ") || !strings.Contains(text, "JSON::Ext::Generator#generate`") {
@@ -154,14 +155,15 @@ func TestSummaryOfAnIdleProcess(t *testing.T) {
 	}
 }
 
-// typed types a text.
+// typed presses the keys of a text.
 func (s *screen) typed(text string) {
 	for _, r := range text {
 		s.press(string(r))
 	}
 }
 
-// In tmux the sequence goes to the terminal around it, too, and the text to tmux itself, which ignores both as it is set by default.
+// TestCopyingInTmux: in tmux ddtop sends the sequence to the outer terminal and gives the text to tmux. With its
+// default settings tmux ignores both.
 func TestCopyingInTmux(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.model.Opt.Tmux = true
@@ -207,9 +209,9 @@ func TestMarkingAMoment(t *testing.T) {
 	if len(s.model.Notes) != 1 || s.model.Notes[0].AtNS != at || strings.ContainsRune(s.model.Notes[0].Text, '\x1b') {
 		t.Fatalf("%+v", s.model.Notes)
 	}
-	s.sees("bacK▼") // at the right edge
+	s.sees("bacK▼") // the cursor is at the right edge
 	s.press("space")
-	x := strings.Index(s.line("bacK▼"), "▼") // further to the left than before
+	x := strings.Index(s.line("bacK▼"), "▼") // the cursor has moved to the left
 	if x < 0 || x > 115 {
 		t.Errorf("the note is at %d", x)
 	}
@@ -267,7 +269,7 @@ func TestRecordingWhileItRuns(t *testing.T) {
 	if err != nil || len(files) != 1 {
 		t.Fatal(files, err)
 	}
-	if n, _ := readBack(t, files[0]); n != fed+1 || fed == 0 { // it begins with the sample that was on the screen
+	if n, _ := readBack(t, files[0]); n != fed+1 || fed == 0 { // begins with the sample on the screen
 		t.Errorf("%d samples of %d", n, fed)
 	}
 	for path, want := range map[string]os.FileMode{files[0]: 0o600, folder: 0o700, filepath.Dir(folder): 0o700} {
@@ -275,7 +277,7 @@ func TestRecordingWhileItRuns(t *testing.T) {
 			t.Errorf("%s is %v, not %v (%v)", path, info.Mode(), want, err)
 		}
 	}
-	run(s.press("W")) // a second one in the same second has a name of its own
+	run(s.press("W")) // a second recording in the same second has another name
 	run(s.press("W"))
 	if files, _ := filepath.Glob(filepath.Join(folder, "*.ddtop")); len(files) != 2 {
 		t.Error(files)
@@ -286,8 +288,8 @@ func TestRecordingWhileItRuns(t *testing.T) {
 	s.misses("● REC")
 }
 
-// TestRecordingForAMoment: W twice before the file is open gives a recording nevertheless, of what came meanwhile, samples
-// that wait for a picture included.
+// TestRecordingForAMoment: if W is pressed twice before the file is open, a recording is written all the same. It has
+// the samples that came in the meantime, even those that no picture has shown yet.
 func TestRecordingForAMoment(t *testing.T) {
 	folder := t.TempDir()
 	samples := record(t, demosource.Options{Length: 3 * time.Second})
@@ -311,7 +313,7 @@ func TestRecordingForAMoment(t *testing.T) {
 		t.Fatal("the second W is forgotten")
 	}
 	s.misses("● REC")
-	s.store.Read(func(*store.Reading) { // a picture is made while the last one comes
+	s.store.Read(func(*store.Reading) { // a sample that comes while a picture is drawn
 		s.store.Feed(samples[len(samples)-1])
 		fed++
 	})
@@ -326,8 +328,8 @@ func TestRecordingForAMoment(t *testing.T) {
 	}
 }
 
-// TestTheSnapshotRightAfterTheStart: one sample alone is refused, since nothing can be made of its recording; with a second
-// one, that no picture has shown yet, both are in it.
+// TestTheSnapshotRightAfterTheStart: a snapshot of a single sample is refused, because one sample has no duration.
+// With a second sample, which no picture has shown yet, the snapshot has both.
 func TestTheSnapshotRightAfterTheStart(t *testing.T) {
 	samples := record(t, demosource.Options{Length: time.Second})
 	store, err := newStore(demosource.New(demosource.Options{}), scene.Options{History: store.DefaultHistory})
@@ -355,7 +357,7 @@ func TestTheSnapshotRightAfterTheStart(t *testing.T) {
 	}
 }
 
-// TestRecordingOnAFullDisk: the screen says so, and goes on.
+// TestRecordingOnAFullDisk: if the disk is full, the screen reports the error and goes on.
 func TestRecordingOnAFullDisk(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 2 * time.Second}, scene.Options{})
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
@@ -391,7 +393,7 @@ func TestRecordingOnAFullDisk(t *testing.T) {
 	}
 }
 
-// turning is a disk that is full after the first write.
+// turning is a file whose disk is full after the first write.
 type turning struct {
 	first, then *os.File
 	n           int
@@ -444,7 +446,7 @@ func TestRedacting(t *testing.T) {
 	s.press("tab", "down", "down", "down", "down")
 	s.sees(".rb:")
 	s.misses("app/")
-	s.press("P", "P") // still
+	s.press("P", "P") // the presentation is on and off again
 	msg := s.press("s")[0]().(savedMsg)
 	if msg.err != nil {
 		t.Fatal(msg.err)

@@ -20,15 +20,15 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// fakeHeap counts a heap that isn't there: Session leaks 20 objects a second, and each count comes behind a major
-// collection. A count takes a second.
+// fakeHeap counts a heap that does not exist. Session leaks 20 objects a second. A count takes a second, and a major
+// collection precedes each count.
 type fakeHeap struct {
 	n       uint64
-	grows   uint64 // by so many bytes with each count, in arenas
+	grows   uint64 // bytes by which the malloc arenas grow with each count
 	refusal error
 	asked   []string
 	hurries bool
-	value   string // of a String
+	value   string // the bytes of a String
 }
 
 const heapStartNS = int64(5e9)
@@ -66,7 +66,7 @@ func (f *fakeHeap) Explain(_ context.Context, class string, hurry func() bool, p
 	return text, nil
 }
 
-// heapScreen is the memory view with classes, after some counts.
+// heapScreen is the memory view with its list of classes, after a number of counts.
 func heapScreen(t *testing.T, f *fakeHeap, o scene.Options, w, h, counts int) *screen {
 	t.Helper()
 	o.Heap = func(int) scene.HeapReader { return f }
@@ -80,7 +80,7 @@ func heapScreen(t *testing.T, f *fakeHeap, o scene.Options, w, h, counts int) *s
 	return s
 }
 
-// count lets the interval between two counts pass.
+// count moves the clock on until the next count is due, and runs the count.
 func (s *screen) count() {
 	now := s.model.Scene.Now()
 	s.model.Scene.Now = func() time.Time { return now.Add(time.Minute) }
@@ -95,8 +95,8 @@ func (s *screen) count() {
 	}
 }
 
-// TestMemoryShowsWhatGrows: the classes are listed with their old objects, and the growth since the first count or the
-// last mark. The class that leaks stands out. The page says how the figures were read.
+// TestMemoryShowsWhatGrows: the view lists classes with their old objects, and their growth since the first count or
+// the last mark. The class that leaks stands out. The page says how the figures were read.
 func TestMemoryShowsWhatGrows(t *testing.T) {
 	for _, size := range screenSizes {
 		f := new(fakeHeap)
@@ -112,7 +112,7 @@ func TestMemoryShowsWhatGrows(t *testing.T) {
 		s.press("m")
 		s.typed("deploy")
 		s.press("enter")
-		s.model.Notes[len(s.model.Notes)-1].AtNS = heapStartNS + 95e9 // behind the tenth count
+		s.model.Notes[len(s.model.Notes)-1].AtNS = heapStartNS + 95e9 // after the tenth count
 		s.count()
 		s.sees(`mark "deploy"`)
 		if row := s.line("  Session"); !strings.Contains(row, "+200") {
@@ -132,8 +132,8 @@ func TestMemoryShowsWhatGrows(t *testing.T) {
 	}
 }
 
-// TestMemoryGrowthIsNamed: while the memory grows, the heap is counted behind any page, and the finding names the class
-// that grows most.
+// TestMemoryGrowthIsNamed: while memory grows, ddtop counts the heap even if another page is shown. The finding names
+// the class that grows most.
 func TestMemoryGrowthIsNamed(t *testing.T) {
 	s := heapScreen(t, new(fakeHeap), scene.Options{}, 120, 40, 1)
 	page := s.model.pages[scene.PageMemory].(*memory.Page)
@@ -157,8 +157,8 @@ func TestMemoryGrowthIsNamed(t *testing.T) {
 	}
 }
 
-// TestMemoryOfCode: if the memory grows and Ruby's objects do not account for it, the first part of the view says so
-// with the second count. So does the finding.
+// TestMemoryOfCode: if memory grows and Ruby's objects do not explain the growth, the view says so after the second
+// count. The finding says so, too.
 func TestMemoryOfCode(t *testing.T) {
 	for _, size := range screenSizes {
 		s := heapScreen(t, &fakeHeap{grows: 20e6}, scene.Options{}, size[0], size[1], 2)
@@ -175,8 +175,8 @@ func TestMemoryOfCode(t *testing.T) {
 	}
 }
 
-// TestMemoryNamesHolders: h asks what holds the selected class, in the background, and shows how far it is. esc gives
-// it up.
+// TestMemoryNamesHolders: the key h searches in the background for objects that hold the selected class. The screen
+// shows the progress, and esc cancels the search.
 func TestMemoryNamesHolders(t *testing.T) {
 	f := new(fakeHeap)
 	s := heapScreen(t, f, scene.Options{Folder: t.TempDir()}, 120, 40, 2)
@@ -188,7 +188,7 @@ func TestMemoryNamesHolders(t *testing.T) {
 	if cmd := s.model.pages[scene.PageMemory].(*memory.Page).Fetch(s.model); cmd != nil {
 		t.Error("objects are counted during the copy")
 	}
-	s.press("h") // at once
+	s.press("h") // the second press asks to hurry
 	s.ran(cmds)
 	s.sees("Session: 1,200 objects")
 	s.misses("SessionStore::CACHE")
@@ -229,7 +229,7 @@ func TestMemoryNamesHolders(t *testing.T) {
 	s.sees("not counted: the heap has too many objects", "String")
 }
 
-// TestMemoryShowsValuesOnTheScreen: the bytes of Strings are on the screen, and in no file of a snapshot. A
+// TestMemoryShowsValuesOnTheScreen: the screen shows the bytes of Strings, but no file of a snapshot has them. A
 // presentation hides them.
 func TestMemoryShowsValuesOnTheScreen(t *testing.T) {
 	f := new(fakeHeap)
@@ -263,8 +263,8 @@ func TestMemoryShowsValuesOnTheScreen(t *testing.T) {
 	s.sees("secret of a String")
 }
 
-// TestMemoryShowsItsParts shows how full the pages are, and what the memory consists of. Each part has its growth and a
-// curve.
+// TestMemoryShowsItsParts: the view shows how full the pages of the heap are, and the parts of the memory. Each part
+// has its growth and a curve.
 func TestMemoryShowsItsParts(t *testing.T) {
 	for _, size := range screenSizes {
 		s := heapScreen(t, new(fakeHeap), scene.Options{}, size[0], size[1], 1)

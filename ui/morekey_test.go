@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// spending is a Source that notes how much longer it may take more.
+// spending is a Source that notes for how long it is allowed to use more CPU.
 type spending struct {
 	sampler.Source
 	asked []time.Duration
@@ -18,8 +18,9 @@ type spending struct {
 
 func (s *spending) TakeMore(d time.Duration) { s.asked = append(s.asked, d) }
 
-// TestMoreKey: B lets ddtop take more for 30 s. The head counts down beside what ddtop takes, and the usual limit is
-// there again at the end, or if B is pressed again. Not of a recording, and not without a limit.
+// TestMoreKey: the key B lets ddtop use more CPU for 30 s, and the head shows a countdown. The usual limit is back
+// after 30 s, or if B is pressed again. For a recording the key does nothing. Without a limit it says that ddtop
+// takes what it needs.
 func TestMoreKey(t *testing.T) {
 	s := newScreen(t, 200, 50, demosource.Options{Length: 12 * time.Second}, scene.Options{})
 	now := s.still()

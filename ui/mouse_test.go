@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// at returns the place of a text on the screen: columns and rows.
+// at returns the column and the row of a text on the screen.
 func (s *screen) at(text string) (x, y int) {
 	s.t.Helper()
 	g := &s.model.grid
@@ -59,7 +59,7 @@ func TestClickingSelects(t *testing.T) {
 	s.misses("http-2 ")
 	s.click(1, y)
 	s.sees("http-2 ")
-	for x := -1; x <= 120; x += 11 { // no place is out of bounds
+	for x := -1; x <= 120; x += 11 { // clicks outside of the screen do no harm
 		for y := -1; y <= 40; y += 3 {
 			s.click(x, y)
 			s.model.Update(tea.MouseWheelMsg{X: x, Y: y, Button: tea.MouseWheelDown})
@@ -74,7 +74,7 @@ func TestDraggingShowsAStretchOfTime(t *testing.T) {
 	each := (v.ToNS - v.FromNS) / int64(v.Cells)
 	from, to := v.FromNS, v.ToNS
 	x0, x1, y := r.CellsX+r.CellsW-20, r.CellsX+r.CellsW-11, r.Rows+1
-	s.model.Update(tea.MouseClickMsg{X: x1, Y: y, Button: tea.MouseLeft}) // from right to left
+	s.model.Update(tea.MouseClickMsg{X: x1, Y: y, Button: tea.MouseLeft}) // drag from right to left
 	before := s.model.grid.String(true)
 	s.model.Update(tea.MouseMotionMsg{X: x0 + 3, Y: y + 1, Button: tea.MouseLeft})
 	if s.model.grid.String(true) == before {
@@ -91,8 +91,8 @@ func TestDraggingShowsAStretchOfTime(t *testing.T) {
 	s.sees("LIVE")
 }
 
-// TestADragSelectsNoThread: a press on a thread's row selects it, and the flamegraph with it, unless it becomes a drag
-// over time, which is of all threads.
+// TestADragSelectsNoThread: a click on a thread's row selects the thread and narrows the flamegraph to it. A drag
+// over time does not select a thread, because a drag is about all threads.
 func TestADragSelectsNoThread(t *testing.T) {
 	s := hogged(t, 120, 40)
 	r := s.model.Regions
@@ -134,7 +134,8 @@ func TestTheWheel(t *testing.T) {
 	}
 }
 
-// TestMovementsAreFew: of many movements within a moment one is looked at; presses and releases always are.
+// TestMovementsAreFew: of many mouse movements in a short time only a few are handled. Presses and releases are
+// always handled.
 func TestMovementsAreFew(t *testing.T) {
 	now := time.Unix(1000, 0)
 	filter := mouseFilter(func() time.Time { return now })
@@ -151,7 +152,7 @@ func TestMovementsAreFew(t *testing.T) {
 	if passed < 60 || passed > 67 {
 		t.Errorf("%d movements", passed)
 	}
-	now = now.Add(-time.Hour) // a clock that is set back
+	now = now.Add(-time.Hour) // the clock is set back
 	if filter(nil, tea.MouseWheelMsg{}) == nil {
 		t.Error("a clock that was set back stops the wheel")
 	}

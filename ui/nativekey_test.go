@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// fakeNative takes C stacks of a process that isn't there.
+// fakeNative reads the C stacks of a process that does not exist.
 type fakeNative struct {
 	on      bool
 	refusal error
@@ -30,8 +30,8 @@ func (f *fakeNative) End() error     { f.on = false; return nil }
 func (f *fakeNative) On() bool       { return f.on }
 func (f *fakeNative) Failed() string { return f.failed }
 
-// TestNativeKey: C switches C functions of running threads on and off, in the background. If that is refused, the
-// screen says why, once.
+// TestNativeKey: the key C switches the C functions of running threads on and off, in the background. If the kernel
+// refuses, the screen shows the reason once.
 func TestNativeKey(t *testing.T) {
 	for _, size := range screenSizes {
 		f := &fakeNative{refusal: errors.New("ddtop lacks CAP_BPF")}
@@ -51,7 +51,7 @@ func TestNativeKey(t *testing.T) {
 		if s.sees("no more C functions"); f.on {
 			t.Error("it is on")
 		}
-		f.failed = "the kernel refuses" // with --native, before a key was pressed
+		f.failed = "the kernel refuses" // fails with --native, without a key press
 		s.model.Update(tickMsg(time.Now()))
 		s.sees("no C functions of running threads: the kernel refuses")
 		s.press("esc")
@@ -60,7 +60,7 @@ func TestNativeKey(t *testing.T) {
 	}
 }
 
-// TestNativeKeyOfRecordings: a recording and several processes have no such key, and the screen says why.
+// TestNativeKeyOfRecordings: for a recording the key C does nothing, and the help does not name it.
 func TestNativeKeyOfRecordings(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 10 * time.Second}, scene.Options{Replay: true})
 	if cmds := s.press("C"); len(cmds) != 0 {

@@ -16,8 +16,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestNotesAreRecorded: a note written while a recording goes on is in its file, and in a copy of the history; the
-// replay of either shows it where it was written.
+// TestNotesAreRecorded: a note that is written during a recording is in the recording's file and in a copy of the
+// history. A replay shows the note at the place where it was written.
 func TestNotesAreRecorded(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 3 * time.Second}, scene.Options{})
 	before := sampler.Note{AtNS: s.model.LastNS, Text: "before"}
@@ -32,7 +32,7 @@ func TestNotesAreRecorded(t *testing.T) {
 	s.typed("deploy")
 	s.press("enter")
 	s.sees("marked: deploy")
-	for _, x := range record(t, demosource.Options{Length: 3 * time.Second}) { // the recording is of what comes now
+	for _, x := range record(t, demosource.Options{Length: 3 * time.Second}) { // these come after the recording began
 		x.TimeNS += 3e9
 		s.store.Feed(x)
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestAllFindingsCanBeRead: what has no room in the lines of the head stands in full, with what to do, under "!".
+// TestAllFindingsCanBeRead: the key ! lists all findings in full, with their advice, even if the head has no room for
+// them.
 func TestAllFindingsCanBeRead(t *testing.T) {
 	for _, size := range [][2]int{{60, 15}, {80, 24}, {120, 40}, {200, 50}} {
 		s := hogged(t, size[0], size[1])
@@ -40,7 +41,8 @@ func TestAllFindingsCanBeRead(t *testing.T) {
 	}
 }
 
-// TestTheHeadSaysThatThereAreMoreFindings than it has room for.
+// TestTheHeadSaysThatThereAreMoreFindings: if the head has no room for all findings, it shows the number of the
+// others.
 func TestTheHeadSaysThatThereAreMoreFindings(t *testing.T) {
 	s := hogged(t, 80, 24)
 	f := findings.Finding{Title: "Title", Text: strings.Repeat("long text ", 20), Severity: findings.SeverityWarn}
@@ -53,7 +55,7 @@ func TestTheHeadSaysThatThereAreMoreFindings(t *testing.T) {
 	s.misses("more: !")
 }
 
-// TestACaptionDoesNotSplitASentence: between the rows of a finding stands nothing but the finding.
+// TestACaptionDoesNotSplitASentence: no caption stands between the rows of a finding.
 func TestACaptionDoesNotSplitASentence(t *testing.T) {
 	s := hogged(t, 120, 40)
 	f := findings.Finding{Title: "Title", Text: strings.Repeat("figures of it ", 12), Severity: findings.SeverityWarn}
@@ -65,7 +67,8 @@ func TestACaptionDoesNotSplitASentence(t *testing.T) {
 	}
 }
 
-// TestOneFindingLeavesTheScreen: the list of all findings takes the rows that it needs.
+// TestOneFindingLeavesTheScreen: the list of all findings takes only the rows that it needs. The rest of the screen
+// stays visible.
 func TestOneFindingLeavesTheScreen(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("!")

@@ -16,7 +16,7 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// pageViews are the pages of which goldens are kept: the recording they show and the keys that lead there.
+// pageViews are the pages whose pictures are kept, with the recording that each shows and the keys that lead to it.
 var pageViews = []struct {
 	name, recording string
 	keys            []string
@@ -41,7 +41,7 @@ var pageViews = []struct {
 	{"blame", "hog", []string{"6"}},
 }
 
-// recordings are the checked-in recordings, each played once for all pictures of a test.
+// recordings caches recordings of this repository, so that a test plays each only once.
 type recordings map[string]*store.Store
 
 func (rs recordings) picture(t *testing.T, rec string, o scene.Options, w, h int, keys ...string) Picture {
@@ -79,8 +79,8 @@ func TestGoldenPages(t *testing.T) {
 	}
 }
 
-// BenchmarkPage is one picture of each page at 200x50, from the store to the string that goes to the terminal; what
-// changes slowly is made again each time.
+// BenchmarkPage draws one picture of each page at 200x50, from the store to the string for the terminal. Parts that
+// rarely change are computed again for each picture.
 func BenchmarkPage(b *testing.B) {
 	for _, threads := range []int{50, 500} {
 		for _, v := range pageViews {
@@ -97,7 +97,7 @@ func BenchmarkPage(b *testing.B) {
 	}
 }
 
-// everyKey presses all keys of a page; none may fall over.
+// everyKey presses each key of a page. No key may panic.
 func (s *screen) everyKey(id scene.PageID) {
 	for _, b := range s.model.pages[id].Keys(&s.model.Scene, false)[0].Bindings {
 		for _, k := range b.Keys {
@@ -110,7 +110,7 @@ func (s *screen) everyKey(id scene.PageID) {
 	s.model.Open(id)
 }
 
-// TestPagesBeforeTheFirstSample: no page needs one, and none reads the history then.
+// TestPagesBeforeTheFirstSample: without a sample each page can be drawn and accepts its keys.
 func TestPagesBeforeTheFirstSample(t *testing.T) {
 	for _, size := range screenSizes {
 		store, err := newStore(demosource.New(demosource.Options{}), scene.Options{History: store.DefaultHistory})
@@ -131,7 +131,8 @@ func TestPagesBeforeTheFirstSample(t *testing.T) {
 	}
 }
 
-// TestPagesHoldHostileNames: whatever a thread is called, at every size each row has the columns of the terminal.
+// TestPagesHoldHostileNames: whatever a thread is called, each row of each page fits into the terminal, at every
+// size.
 func TestPagesHoldHostileNames(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 3 * time.Second, ExtraNames: hostileNames, Title: "ev\x1b[31mil 日本"}, scene.Options{})
 	for _, id := range pagesOfOne()[1:] {
@@ -143,7 +144,7 @@ func TestPagesHoldHostileNames(t *testing.T) {
 	}
 }
 
-// pagesOfOne are the pages that the screen of one process has.
+// pagesOfOne returns the pages of the screen of one process.
 func pagesOfOne() []scene.PageID {
 	var out []scene.PageID
 	for _, v := range views {

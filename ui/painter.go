@@ -65,7 +65,7 @@ func newProgram(ctx context.Context, model painted, out io.Writer, opts ...tea.P
 	p := &painter{out: out, next: new(canvas.Grid), shown: new(canvas.Grid), wake: make(chan struct{}, 1)}
 	// The caller handles signals: they end ctx. Bubble Tea's own handler (2.0.9, handleSignals) would take the same
 	// signal and send a message to the program's loop. If the end of ctx has already stopped this loop, the handler
-	// waits forever for a reader, and the end of the program waits for the handler.
+	// waits forever for a reader. The end of the program would then wait for the handler.
 	opts = append(opts, tea.WithContext(ctx), tea.WithFPS(modesPerSecond), tea.WithoutSignalHandler(), tea.WithOutput(p.output()))
 	return tea.NewProgram(&painting{painted: model, p: p}, opts...), p
 }

@@ -25,15 +25,14 @@ func (w *writes) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// took returns what was written since the last call.
+// took returns the writes since the last call.
 func (w *writes) took() []string {
 	out := *w
 	*w = nil
 	return out
 }
 
-// TestPicturesAreWrittenOnce: a picture is written when there is one, as soon as there is, and never a second time,
-// while the terminal is the program's.
+// TestPicturesAreWrittenOnce: while the program has the terminal, each new picture is written at once, and only once.
 func TestPicturesAreWrittenOnce(t *testing.T) {
 	var out writes
 	s := newScreen(t, 120, 40, demosource.Options{Length: 5 * time.Second}, scene.Options{})
@@ -102,7 +101,7 @@ func TestPicturesAreWrittenOnce(t *testing.T) {
 	wrote("the end", leaveScreen)
 }
 
-// TestTheTimeAxisMoves: samples that come move what the time axis shows, and with it the cells on the terminal.
+// TestTheTimeAxisMoves: each new sample moves the time axis, and changes cells on the terminal.
 func TestTheTimeAxisMoves(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 31 * time.Second}, scene.Options{})
 	var grid canvas.Grid
@@ -124,7 +123,8 @@ func TestTheTimeAxisMoves(t *testing.T) {
 	}
 }
 
-// TestFirstPicturesComeFast: the ticks of a start are short, and get as long as they were told to.
+// TestFirstPicturesComeFast: the first pauses between pictures are short. Within 2 s they reach the configured
+// length.
 func TestFirstPicturesComeFast(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 5 * time.Second}, scene.Options{})
 	m := s.model
@@ -192,7 +192,7 @@ func TestPaintingKeepsPace(t *testing.T) {
 	})
 }
 
-// moments is a terminal that reports when each write comes.
+// moments is a terminal that reports the time of each write.
 type moments chan time.Time
 
 func (m moments) Write(b []byte) (int, error) {
@@ -200,8 +200,8 @@ func (m moments) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestPaintingPanics: a panic of the goroutine that paints, which Bubble Tea knows nothing of, is an error that says
-// where.
+// TestPaintingPanics: Bubble Tea does not know the goroutine that paints. If this goroutine panics, paintUntil
+// returns an error with the place of the panic.
 func TestPaintingPanics(t *testing.T) {
 	var out writes
 	s := newScreen(t, 120, 40, demosource.Options{Length: time.Second}, scene.Options{})
@@ -212,7 +212,7 @@ func TestPaintingPanics(t *testing.T) {
 	if err := p.paintUntil(nil); err == nil || !strings.Contains(err.Error(), "a bad colour") || !strings.Contains(err.Error(), "painter.go") {
 		t.Errorf("it says %v", err)
 	}
-	p.leave() // the terminal can be given back all the same
+	p.leave() // after the panic the terminal can still be restored
 	if got := strings.Join(out.took(), ""); !strings.Contains(got, leaveScreen) {
 		t.Errorf("%q was written", got)
 	}

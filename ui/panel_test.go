@@ -17,8 +17,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// panelWorld is a dictionary with random stacks of few functions, which so call themselves and each other in turn, and
-// weights over them.
+// panelWorld returns random stacks of a few functions, with weights. There are so few functions that they often call
+// themselves and each other.
 func panelWorld(rnd *rand.Rand) (*sampler.Dictionary, *flamegraph.Snapshot) {
 	dict := sampler.NewDictionary()
 	var ids []sampler.FrameID
@@ -46,8 +46,8 @@ func panelWorld(rnd *rand.Rand) (*sampler.Dictionary, *flamegraph.Snapshot) {
 	return dict, s
 }
 
-// TestPanelSumsAreThoseOfTheStacks: what the panel says of functions is what the stacks say one by one, also of
-// functions that call themselves, and whichever way the picture is turned.
+// TestPanelSumsAreThoseOfTheStacks: the panel's figures for a function equal the sum over the single stacks. This
+// includes recursive functions and the inverted picture.
 func TestPanelSumsAreThoseOfTheStacks(t *testing.T) {
 	for seed := range uint64(20) {
 		dict, snap := panelWorld(rand.New(rand.NewPCG(seed, 7)))
@@ -135,8 +135,8 @@ func stackLabels(dict *sampler.Dictionary, stack sampler.StackID) (out []string)
 	return out
 }
 
-// sameUnder: the functions under the selected one have the weights that they have on its stacks, from its first call
-// inward.
+// sameUnder checks the functions below the selected function. Their weights must equal the sums over its stacks, from
+// the first call of the selected function inward.
 func sameUnder(t *testing.T, dict *sampler.Dictionary, snap *flamegraph.Snapshot, p *widget.Panel, label string) {
 	t.Helper()
 	self, total := map[string]int64{}, map[string]int64{}
@@ -168,8 +168,9 @@ func sameUnder(t *testing.T, dict *sampler.Dictionary, snap *flamegraph.Snapshot
 	}
 }
 
-// neighbours returns the caller of a function's first call on a stack (innermost first) and the callee of the last of
-// the calls of itself that follow at once; inverted: the same seen from its last call. "": none.
+// neighbours returns the caller and the callee of a function on a stack, which has the innermost frame first. The
+// caller is the caller of the outermost call. Consecutive calls of the function itself count as one call. If inverted
+// is true, the search begins with the innermost call. A caller or callee is "" if there is none.
 func neighbours(stack []string, label string, inverted bool) (before, after string, ok bool) {
 	at := func(i int) string {
 		if i < 0 || i >= len(stack) {
@@ -197,7 +198,7 @@ func neighbours(stack []string, label string, inverted bool) (before, after stri
 	return "", "", false
 }
 
-// same compares a list with what the stacks say; a row without a stack is not a function.
+// same compares a list of functions with the sums over the stacks. A row without a stack is not a function.
 func same(t *testing.T, what string, rows []widget.PanelRow, want map[string]int64) {
 	t.Helper()
 	got := map[string]int64{}
@@ -242,7 +243,7 @@ func nodeOf(n *flamegraph.Node, label string) *flamegraph.Node {
 	return nil
 }
 
-// TestPanelSaysWhatTheTopViewSays: the list of functions has the figures of view 5 for the same time span.
+// TestPanelSaysWhatTheTopViewSays: the panel's list of functions has the same figures as view 5.
 func TestPanelSaysWhatTheTopViewSays(t *testing.T) {
 	s := hogged(t, 200, 60)
 	s.sees("hottest functions", "your code, with the C functions and libraries it calls")
@@ -265,7 +266,8 @@ func TestPanelSaysWhatTheTopViewSays(t *testing.T) {
 	}
 }
 
-// TestPanelFollowsTheSelection: a frame's callers, callees and threads; a click on one of them selects it, esc leaves.
+// TestPanelFollowsTheSelection: the panel shows callers, callees and threads of the selected frame. A click on a row
+// selects its frame or thread, and esc clears the selection.
 func TestPanelFollowsTheSelection(t *testing.T) {
 	s := hogged(t, 200, 60)
 	for _, page := range []string{"1", "4"} {
@@ -298,8 +300,8 @@ func TestPanelFollowsTheSelection(t *testing.T) {
 	}
 }
 
-// TestPanelTakesNoRowOfTheFlamegraph: at every size the picture has the rows that its depth needs, or there is no
-// panel; and the panel does not move from one picture to the next.
+// TestPanelTakesNoRowOfTheFlamegraph: at every size the flamegraph has the rows for its full depth, or there is no
+// panel. The panel keeps its place in the next picture.
 func TestPanelTakesNoRowOfTheFlamegraph(t *testing.T) {
 	s := newScreen(t, 200, 50, demosource.Options{Length: 31 * time.Second}, scene.Options{})
 	seen := 0

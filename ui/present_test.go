@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestFilesNameWhatTheyWereBegunWith: a presentation that begins or ends while a recording or a snapshot is being
-// written changes nothing in it, and the screen says what the file holds.
+// TestFilesNameWhatTheyWereBegunWith: if a presentation begins or ends while a recording or a snapshot is written,
+// the file keeps its rules for names. The screen says what the file contains.
 func TestFilesNameWhatTheyWereBegunWith(t *testing.T) {
 	const whole, bare, begun = "with all names", "without directories, command line, user and host", "the recording goes on as it was begun"
 	for _, x := range []struct {
@@ -39,7 +39,7 @@ func TestFilesNameWhatTheyWereBegunWith(t *testing.T) {
 		if strings.Contains(s.text(), bare) == x.directories {
 			t.Errorf("%s: the screen does not say what the recording holds:\n%s", x.name, s.text())
 		}
-		save := s.press("s")[0] // collects what the screen shows; what it writes is read when it runs
+		save := s.press("s")[0] // s collects the screen at once, and its command reads the rest later
 		s.press(x.while...)
 		if x.said != "" && !strings.Contains(s.text(), begun+", "+x.said) {
 			t.Errorf("%s: the screen does not say that the recording stays:\n%s", x.name, s.text())
@@ -64,7 +64,7 @@ func TestFilesNameWhatTheyWereBegunWith(t *testing.T) {
 	}
 }
 
-// namesIn counts the files that a recording's frames name.
+// namesIn counts the frames whose file has a directory, and the frames whose file has none.
 func namesIn(t *testing.T, path string) (with, without int, user string) {
 	t.Helper()
 	r, err := recording.Open(path)
@@ -90,8 +90,8 @@ func namesIn(t *testing.T, path string) (with, without int, user string) {
 	return with, without, r.Process().User
 }
 
-// TestPresentationHidesAllProcesses: the directories of the processes that are not shown go too, and of those that join
-// later.
+// TestPresentationHidesAllProcesses: a presentation also hides the directories of processes that are not shown, and
+// of processes that join later.
 func TestPresentationHidesAllProcesses(t *testing.T) {
 	s := clusterScreen(t, 200, 50, scene.Options{})
 	s.press("P")

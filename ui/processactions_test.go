@@ -17,8 +17,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// do presses a key and runs what it asks for until nothing more comes of it, as Bubble Tea would. It returns what the
-// last command had to say.
+// do presses a key and runs its commands until there are no more, as Bubble Tea does. It returns the message of the
+// last command.
 func (s *processScreen) do(key string) (last tea.Msg) {
 	s.t.Helper()
 	_, cmd := s.fleet.Update(keyPress(key))
@@ -29,7 +29,8 @@ func (s *processScreen) do(key string) (last tea.Msg) {
 	return last
 }
 
-// On view 8 the keys that save, copy, mark and record are for the selected process, and view 8 stays.
+// TestProcessActionsAreOfTheSelectedRow: on view 8 the keys for saving, copying, marking and recording act on the
+// selected process. View 8 stays open.
 func TestProcessActionsAreOfTheSelectedRow(t *testing.T) {
 	folder := t.TempDir()
 	s := clusterScreen(t, 120, 40, scene.Options{Folder: folder})
@@ -88,14 +89,15 @@ func TestProcessActionsAreOfTheSelectedRow(t *testing.T) {
 		t.Errorf("%v, %v: a snapshot and a recording were asked for", left, err)
 	}
 
-	// A finding is of a process, too.
+	// A selected finding stands for its process.
 	s.press("up", "up", "up", "up", "up", "v", "v", "tab")
 	if of := s.fleet.page.Meant(); of == nil || of.Store.Process().PID != 4242 {
 		t.Errorf("the first finding is not of the hogged process:\n%s", s.text())
 	}
 }
 
-// Command lines are shown on view 8 with Args alone, and never where the screen is to hide such things.
+// TestProcessArgumentsAreShownWhenAskedFor: view 8 shows command lines only with the option Args, and never while the
+// screen hides names.
 func TestProcessArgumentsAreShownWhenAskedFor(t *testing.T) {
 	const secret = "--token=s3cret"
 	c := new(cluster)
@@ -133,8 +135,8 @@ func TestProcessArgumentsAreShownWhenAskedFor(t *testing.T) {
 	}
 }
 
-// TestPresentationHidesDirectoriesEverywhere: whatever is on the screen when the presentation begins, frozen or not,
-// its directories go at once.
+// TestPresentationHidesDirectoriesEverywhere: when a presentation begins, all directories on the screen disappear at
+// once, in every view, live or frozen.
 func TestPresentationHidesDirectoriesEverywhere(t *testing.T) {
 	paths := regexp.MustCompile(`(^|[\s"'(])/?(srv|usr|tmp|app|lib)/\S*`)
 	check := func(name string, press func(...string), text func() string, keys []string) {

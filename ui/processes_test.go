@@ -21,14 +21,14 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// renamed is a made-up process with a PID and a title of its own.
+// renamed is a made-up process with its own PID and title.
 type renamed struct {
 	*demosource.Source
 	pid   int
 	title string
 	part  string
 	args  []string
-	end   string // how it ended; "": it lives
+	end   string // how the process ended, or "" while it lives
 }
 
 func (r *renamed) Process() sampler.Process {
@@ -44,7 +44,7 @@ func (r *renamed) End() (sampler.End, bool) {
 	return sampler.End{AtNS: r.Source.Process().AttachedNS + int64(20*time.Second), Reason: r.end}, true
 }
 
-// cluster is a made-up master with its workers, and what else is below it.
+// cluster is a made-up master with its workers and other relatives.
 type cluster struct {
 	list []sampler.Relative
 }
@@ -66,7 +66,8 @@ func (c *cluster) add(parent int, r *renamed) {
 	c.list = append(c.list, sampler.Relative{PID: r.pid, Parent: parent, Title: r.title, Source: r})
 }
 
-// newCluster is a cluster of which one worker is hogged, one has exited and one runs another program now.
+// newCluster is a cluster with three special workers. A thread hogs the GVL of one, one has exited, and one has
+// replaced itself by another program.
 func newCluster() *cluster {
 	c := new(cluster)
 	quiet := func(seed uint64) demosource.Options {
@@ -81,7 +82,7 @@ func newCluster() *cluster {
 	return c
 }
 
-// processScreen is the screen over several processes, driven by key presses.
+// processScreen is the screen of several processes, driven by key presses.
 type processScreen struct {
 	t     *testing.T
 	fleet *fleet
@@ -115,10 +116,10 @@ func play(g sampler.Group) (*fleet, error) {
 	return f, failed
 }
 
-// playedCluster is newCluster, played once for all tests: a Store only shows what was fed.
+// playedCluster is newCluster, played only once. All tests can share it, because showing a Store does not change it.
 var playedCluster = sync.OnceValues(func() (*fleet, error) { return play(newCluster()) })
 
-// clusterScreen is the screen over newCluster.
+// clusterScreen is the screen of newCluster.
 func clusterScreen(t *testing.T, w, h int, o scene.Options) *processScreen {
 	t.Helper()
 	played, err := playedCluster()
@@ -128,13 +129,13 @@ func clusterScreen(t *testing.T, w, h int, o scene.Options) *processScreen {
 	return screenOf(t, w, h, played, o)
 }
 
-// screenOf is a screen of its own over processes that were played.
+// screenOf is a new screen over processes that are already played.
 func screenOf(t *testing.T, w, h int, played *fleet, o scene.Options) *processScreen {
 	t.Helper()
 	o.Group = played.group
 	f := newFleet(o.WithDefaults())
 	for _, m := range played.members {
-		redact.HideDirectories(m.Store.Dict, false) // another test may have presented them
+		redact.HideDirectories(m.Store.Dict, false) // another test may have hidden the directories
 		f.members = append(f.members, &scene.Member{Store: m.Store, Number: m.Number, Parent: m.Parent, Path: m.Path})
 	}
 	if err := f.open(f.members[0]); err != nil {
@@ -171,7 +172,7 @@ func (s *processScreen) misses(texts ...string) {
 	}
 }
 
-// line returns the first line that holds a text.
+// line returns the first line that contains a text.
 func (s *processScreen) line(text string) string {
 	s.t.Helper()
 	for l := range strings.Lines(s.text()) {
@@ -212,7 +213,8 @@ func TestProcessesAtFirstSight(t *testing.T) {
 	}
 }
 
-// TestFindingsOfProcessesCanBeRead: on narrow screens the worst finding of a process keeps its words, and figures go.
+// TestFindingsOfProcessesCanBeRead: on narrow screens the worst finding of a process keeps its words. Columns of
+// figures are dropped instead.
 func TestFindingsOfProcessesCanBeRead(t *testing.T) {
 	for _, w := range []int{60, 67, 75, 79, 80, 90} {
 		s := clusterScreen(t, w, 24, scene.Options{})
@@ -222,7 +224,8 @@ func TestFindingsOfProcessesCanBeRead(t *testing.T) {
 	}
 }
 
-// TestGoingFromProcessToProcess opens one, goes to the next and back to the table, at the same frozen moment.
+// TestGoingFromProcessToProcess opens a process, goes to the next one and back to the table. The frozen moment stays
+// the same.
 func TestGoingFromProcessToProcess(t *testing.T) {
 	s := clusterScreen(t, 120, 40, scene.Options{})
 	s.press("down", "down", "enter")
@@ -251,7 +254,7 @@ func TestGoingFromProcessToProcess(t *testing.T) {
 
 func TestWhatStandsBelowTheTable(t *testing.T) {
 	s := clusterScreen(t, 120, 40, scene.Options{})
-	s.sees(" order-service ×2", "#start", "hottest functions", "3 of 5  DB#query") // the workers that live are one
+	s.sees(" order-service ×2", "#start", "hottest functions", "3 of 5  DB#query") // one box for the workers that live
 	s.press("v")
 	s.sees("functions · all processes", "self", "total", "of 5")
 	s.press("v")
@@ -270,8 +273,8 @@ func TestWhatStandsBelowTheTable(t *testing.T) {
 	s.sees("all processes · ")
 }
 
-// TestWorkersAreOneInTheFlamegraph: a frame of two workers is one box with the weight of both. A selected process is
-// shown alone.
+// TestWorkersAreOneInTheFlamegraph: two workers of the same program share one box in the flamegraph. If a process is
+// selected, the flamegraph shows only this process.
 func TestWorkersAreOneInTheFlamegraph(t *testing.T) {
 	s := clusterScreen(t, 200, 50, scene.Options{})
 	roots := func() (out []string) {
@@ -290,8 +293,8 @@ func TestWorkersAreOneInTheFlamegraph(t *testing.T) {
 	}
 }
 
-// TestViewsOfTheWorstProcess: from the view of all processes, another view shows the selected process. If none was
-// selected or opened, it shows the one with the worst finding, and not the master only because it joined first.
+// TestViewsOfTheWorstProcess: from the view of all processes, another view shows the selected process. If the user
+// has selected and opened no process, the view shows the process with the worst finding.
 func TestViewsOfTheWorstProcess(t *testing.T) {
 	s := clusterScreen(t, 120, 40, scene.Options{})
 	s.press("4")
@@ -299,13 +302,13 @@ func TestViewsOfTheWorstProcess(t *testing.T) {
 	s.press("8", "down", "down", "down", "6")
 	s.sees("pid 4243  process 3 of 5")
 	s.press("8", "esc", "1")
-	s.sees("pid 4243  process 3 of 5") // it was opened
+	s.sees("pid 4243  process 3 of 5") // the process that was opened last
 	s.press("8", "down", "(", "(", "1")
-	s.sees("pid 4240  process 1 of 5") // the last one opened, not the one that was selected before
+	s.sees("pid 4240  process 1 of 5") // the process that was opened last, not the process that was selected before
 }
 
-// TestAProcessNamesTheFindingsOfOthers: a process without a finding does not say that all is well while another one
-// has findings. Its own findings need no such line.
+// TestAProcessNamesTheFindingsOfOthers: if a process has no finding but another process has, the screen names the
+// other process. A process with findings shows its own findings only.
 func TestAProcessNamesTheFindingsOfOthers(t *testing.T) {
 	s := clusterScreen(t, 120, 40, scene.Options{})
 	s.press("down", "enter")
@@ -340,7 +343,7 @@ func TestSortingProcesses(t *testing.T) {
 	}
 }
 
-// TestMergedWeights compares the merged weights with the sum of each process's own.
+// TestMergedWeights: the merged weights equal the sum of the weights of the running processes.
 func TestMergedWeights(t *testing.T) {
 	s := clusterScreen(t, 120, 40, scene.Options{})
 	p, m := s.fleet.page, s.fleet.screen()
@@ -348,7 +351,7 @@ func TestMergedWeights(t *testing.T) {
 	labels := make(map[string]int64)
 	for _, of := range s.fleet.List() {
 		if of.Store.State().Done {
-			continue // what has ended is not part of the picture of now
+			continue // ended processes are not part of the current picture
 		}
 		own := processes.NewMerger()
 		of.Store.Read(func(r *store.Reading) { own.Add(of, r, r.LastNS-m.WindowNS, r.LastNS) })
@@ -376,7 +379,8 @@ func TestMergedWeights(t *testing.T) {
 	}
 }
 
-// TestManyProcesses draws more than fit, at the smallest size too, with every key and none running over the edge.
+// TestManyProcesses draws more processes than fit, at every size and after every key. No line is wider than the
+// screen.
 func TestManyProcesses(t *testing.T) {
 	c := new(cluster)
 	for i := range 20 {
@@ -411,7 +415,8 @@ func TestManyProcesses(t *testing.T) {
 	}
 }
 
-// TestFindingsEndWithTheirProcess: what went on in a process when it ended is told in the past tense, behind what goes on in others, and goes 30 s later.
+// TestFindingsEndWithTheirProcess: when a process ends, its findings go on for 30 s in the past tense. They stand
+// behind the findings of running processes.
 func TestFindingsEndWithTheirProcess(t *testing.T) {
 	c := new(cluster)
 	c.add(0, &renamed{Source: demosource.New(demosource.Options{Length: 30 * time.Second}), pid: 4242, title: "gone", end: "exited"})
@@ -447,7 +452,7 @@ func TestFindingsEndWithTheirProcess(t *testing.T) {
 	}
 }
 
-// TestProcessesHaveTheirPartInTheirNames: the processes of a cluster have different names, also on a small screen.
+// TestProcessesHaveTheirPartInTheirNames: each process of a cluster has its own name, even on a small screen.
 func TestProcessesHaveTheirPartInTheirNames(t *testing.T) {
 	c := new(cluster)
 	quiet := func(seed uint64) *demosource.Source {
@@ -476,7 +481,7 @@ func TestProcessesHaveTheirPartInTheirNames(t *testing.T) {
 	screenOf(t, 120, 40, played, scene.Options{}).sees("puma ×3 · sidekiq")
 }
 
-// TestEndedProcessesAreForgotten: with workers that come and go for hours, only the latest are kept.
+// TestEndedProcessesAreForgotten: of many ended processes ddtop keeps only the latest, and the process that is shown.
 func TestEndedProcessesAreForgotten(t *testing.T) {
 	f := newFleet(scene.Options{}.WithDefaults())
 	for i := range 3 * maxEndedShown {
@@ -494,7 +499,8 @@ func TestEndedProcessesAreForgotten(t *testing.T) {
 	}
 }
 
-// TestEndIsSeenWithoutSamples: the table goes on when the process that is shown gives no samples any more.
+// TestEndIsSeenWithoutSamples: if the shown process ends and gives no new samples, the table shows the end all the
+// same.
 func TestEndIsSeenWithoutSamples(t *testing.T) {
 	c := new(cluster)
 	for i := range 2 {

@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// tornSource is a recording in which the stack of every eighth thread that was read is not there in full.
+// tornSource is a recording in which about every eighth stack is incomplete.
 type tornSource struct{ *recording.Reader }
 
 func (r tornSource) Run(ctx context.Context, emit func(*sampler.Sample)) error {
@@ -30,8 +30,8 @@ func (r tornSource) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 	})
 }
 
-// TestReadsMadeAgainAreNoLoss: the header shows the share of stacks that are not there in full, counted here again from
-// the samples of a real process; reads that were torn and made again stand in the help.
+// TestReadsMadeAgainAreNoLoss: the header shows the share of incomplete stacks. The test counts them again from the
+// samples of a real process. The header does not mention reads that were torn and repeated. The help explains them.
 func TestReadsMadeAgainAreNoLoss(t *testing.T) {
 	file, err := recording.Open("../screenshots/recordings/hog.ddtop")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// burdened adds to the made-up target's samples what it has none of: swap, pressure, allocations by class.
+// burdened adds to a sample what the made-up target lacks: swap, memory pressure, and allocations by class.
 func burdened(s *sampler.Sample, n int) {
 	s.Self.Priority = sampler.PriorityNormal
 	p := &s.Proc
@@ -30,8 +30,8 @@ func burdened(s *sampler.Sample, n int) {
 	}
 }
 
-// TestReplayShowsWhatTheScreenShowed: at the end of a stream the screen and the replay of its recording show the same,
-// except for who is speaking.
+// TestReplayShowsWhatTheScreenShowed: at the end of a stream, the live screen and the replay of its recording show
+// the same. Only the first and the last line differ, because they say whether the screen is live.
 func TestReplayShowsWhatTheScreenShowed(t *testing.T) {
 	src := demosource.New(demosource.Options{Length: 30 * time.Second})
 	seen := screenOn(t, src, scene.Options{})
@@ -68,7 +68,7 @@ func TestReplayShowsWhatTheScreenShowed(t *testing.T) {
 	}
 	for view := 1; view <= 7; view++ {
 		width := 120
-		if view == 3 { // a live time axis of shorter cells stands still for two of them
+		if view == 3 { // with narrow cells, a live time axis moves only after two cells
 			width = 90
 		}
 		for _, s := range []*screen{seen, again} {
@@ -96,7 +96,7 @@ func TestReplayShowsWhatTheScreenShowed(t *testing.T) {
 	}
 }
 
-// screenOn is a screen over a source of which nothing was read yet.
+// screenOn is a screen over a source that has not been read yet.
 func screenOn(t *testing.T, src sampler.Source, o scene.Options) *screen {
 	t.Helper()
 	store, err := newStore(src, o.WithDefaults())
@@ -110,7 +110,7 @@ func screenOn(t *testing.T, src sampler.Source, o scene.Options) *screen {
 	return &screen{t, m, store}
 }
 
-// body is the screen without its first line and its last one, which say whether it is live.
+// body returns the screen without its first and last line, which say whether the screen is live.
 func body(s *screen) string {
 	lines := strings.Split(s.text(), "\n")
 	return strings.Join(lines[1:len(lines)-1], "\n")

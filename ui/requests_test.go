@@ -18,7 +18,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// serving is the made-up service that says for whom its threads work.
+// serving is the screen of the made-up service whose threads report their requests.
 func serving(t testing.TB, w, h int, o scene.Options) *screen {
 	o.Folder = t.TempDir()
 	return shared(t, w, h, demosource.Options{Length: 30 * time.Second, Serving: true}, o)
@@ -28,7 +28,7 @@ func (s *screen) requestsPage() *requests.Page {
 	return s.model.pages[scene.PageRequests].(*requests.Page)
 }
 
-// TestRequests: who is served, by what it does and whom it waits for, and below by route.
+// TestRequests: view 9 lists the requests in progress, with what each does and waits for. Below it lists the routes.
 func TestRequests(t *testing.T) {
 	for _, size := range screenSizes {
 		s := serving(t, size[0], size[1], scene.Options{})
@@ -53,13 +53,13 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestLengthsOfARowGrow: p50, p95 and the longest of a route are one estimate, so that none is larger than the next one. By how much they may be off
-// stands in a column of its own.
+// TestLengthsOfARowGrow: p50, p95 and the longest request of a route come from the same estimate, so they never
+// decrease. The possible error has its own column.
 func TestLengthsOfARowGrow(t *testing.T) {
 	s := serving(t, 200, 50, scene.Options{})
 	s.press("9")
 	p := s.requestsPage()
-	// Half of them just under the length up to which bounds are told, the longest just over it.
+	// Two lengths are just below the length up to which bounds are shown. The longest is just above it.
 	w := p.Endpoints.Rows[0]
 	*w.Endpoint = account.Endpoint{Kind: w.Kind, Name: w.Name, Ended: 3, SlackNS: 10e6, LongestNS: 311e6, NS: w.NS}
 	for _, ns := range []int64{301e6, 301e6, 311e6} {
@@ -77,7 +77,7 @@ func TestLengthsOfARowGrow(t *testing.T) {
 	}
 }
 
-// TestRequestsLeadOn: enter on a request opens its thread, and esc comes back.
+// TestRequestsLeadOn: enter on a request opens its thread, and esc returns to the requests.
 func TestRequestsLeadOn(t *testing.T) {
 	s := serving(t, 120, 40, scene.Options{})
 	s.press("9", "down")
@@ -92,8 +92,9 @@ func TestRequestsLeadOn(t *testing.T) {
 	s.sees("9 requests", "by route")
 }
 
-// TestOpenedRequestIsOver: the thread that a request was opened with says that the request is over, how long it took,
-// and what the thread works for now. A thread opened elsewhere says nothing of that request.
+// TestOpenedRequestIsOver: if a request ends while its thread is open, the page says how long the request took. It
+// also says what the thread does now. If the thread was opened from another view, the page does not mention the
+// request.
 func TestOpenedRequestIsOver(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second, Serving: true}, scene.Options{Folder: t.TempDir()})
 	s.press("9", "down")
@@ -126,7 +127,8 @@ func TestOpenedRequestIsOver(t *testing.T) {
 	s.misses("is over")
 }
 
-// TestRouteNarrowsTheLiveView: enter on a route shows its flamegraph and where it runs; esc comes back.
+// TestRouteNarrowsTheLiveView: enter on a route shows the route's flamegraph, and where the route runs in the
+// timeline. Esc returns.
 func TestRouteNarrowsTheLiveView(t *testing.T) {
 	for _, size := range screenSizes {
 		s := serving(t, size[0], size[1], scene.Options{})
@@ -144,7 +146,7 @@ func TestRouteNarrowsTheLiveView(t *testing.T) {
 		checkRows(t, s, "a route")
 		s.press("4")
 		s.sees("only ReportJob")
-		s.press("1", "esc") // the way back is forgotten
+		s.press("1", "esc") // forgets the way back to the requests
 		s.misses("only ReportJob")
 		s.sees("15 threads")
 		s.press("9", "enter", "esc")
@@ -152,7 +154,7 @@ func TestRouteNarrowsTheLiveView(t *testing.T) {
 	}
 }
 
-// TestRequestsAreSorted: the cursor goes through both tables, and the keys sort the one that it is in.
+// TestRequestsAreSorted: the cursor moves through both tables. The sort keys sort the table with the cursor.
 func TestRequestsAreSorted(t *testing.T) {
 	s := serving(t, 120, 40, scene.Options{})
 	s.press("9", "down", ">")
@@ -182,7 +184,8 @@ func TestRequestsAreSorted(t *testing.T) {
 	}
 }
 
-// TestRequestsAreSearched: by route, thread and statement.
+// TestRequestsAreSearched: a search finds requests by route and by path. A presentation hides the paths, and then a
+// search does not find them.
 func TestRequestsAreSearched(t *testing.T) {
 	s := serving(t, 120, 40, scene.Options{})
 	s.press("9")
@@ -209,7 +212,7 @@ func TestRequestsAreSearched(t *testing.T) {
 	}
 }
 
-// TestRequestsAtAnEarlierMoment: the ages are those of the moment shown.
+// TestRequestsAtAnEarlierMoment: the age of each request is its age at the moment shown.
 func TestRequestsAtAnEarlierMoment(t *testing.T) {
 	s := serving(t, 120, 40, scene.Options{})
 	s.press("9", "[", "[", "[")
@@ -227,13 +230,13 @@ func TestRequestsAtAnEarlierMoment(t *testing.T) {
 			t.Errorf("what %s did is not known", w.Name)
 		}
 	}
-	for range 60 { // to before the first sample's second
+	for range 60 { // goes to the first second of the history
 		s.press("[")
 	}
 	checkRows(t, s, "requests at the beginning")
 }
 
-// TestIdleServer: it says when the last request was.
+// TestIdleServer: if no request is in progress, the view says when the last request ended.
 func TestIdleServer(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 20 * time.Second, Serving: true, HogAfter: -1, IdleAfter: 12 * time.Second}, scene.Options{})
 	s.press("9")
@@ -242,7 +245,7 @@ func TestIdleServer(t *testing.T) {
 	checkRows(t, s, "requests of an idle server")
 }
 
-// TestRequestsAreOfferedOnceSeen: a program that serves nobody has no such view.
+// TestRequestsAreOfferedOnceSeen: if a program serves no requests, there is no view of requests.
 func TestRequestsAreOfferedOnceSeen(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("2")
@@ -261,7 +264,7 @@ func TestRequestsAreOfferedOnceSeen(t *testing.T) {
 	s.sees("9 requests", "GET orders#show")
 }
 
-// TestOtherViewsNameRequests: the line of figures, the threads, the timeline and one thread.
+// TestOtherViewsNameRequests: the line of figures, the threads and the timeline also name requests.
 func TestOtherViewsNameRequests(t *testing.T) {
 	s := serving(t, 200, 50, scene.Options{})
 	gauges := s.line("│ CPU")
@@ -275,7 +278,7 @@ func TestOtherViewsNameRequests(t *testing.T) {
 	s.sees("GET orders#show")
 }
 
-// TestGoldenRequests draws the view of the made-up service while somebody asks and when nobody does any more.
+// TestGoldenRequests draws the view of requests while clients send requests, and after the last request.
 func TestGoldenRequests(t *testing.T) {
 	for name, d := range map[string]demosource.Options{
 		"page-requests":     {Length: 30 * time.Second, Serving: true},
@@ -299,7 +302,8 @@ func TestGoldenRequests(t *testing.T) {
 	}
 }
 
-// TestRequestsSayWhatIsMissing: requests that are not kept apart, how long they queued, and the time of the routes.
+// TestRequestsSayWhatIsMissing: the view says how many requests are not kept apart, how long requests were queued,
+// and what time the routes cover.
 func TestRequestsSayWhatIsMissing(t *testing.T) {
 	s := serving(t, 200, 50, scene.Options{})
 	s.press("9")
@@ -318,7 +322,8 @@ func TestRequestsSayWhatIsMissing(t *testing.T) {
 	}
 }
 
-// TestTimeOfFibers: what fibers wait for a request is a part of the bar of its time, and said beside it.
+// TestTimeOfFibers: the time in which fibers of a request wait is a part of the bar of the request's time. The text
+// beside the bar names this part.
 func TestTimeOfFibers(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 5 * time.Second, Serving: true}, scene.Options{Folder: t.TempDir()})
 	var totals [gvl.NumStates]int64

@@ -22,7 +22,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// terminal is a pseudo-terminal with Run on it.
+// terminal is a pseudo-terminal on which Run runs.
 type terminal struct {
 	t      *testing.T
 	master *os.File
@@ -61,7 +61,7 @@ func openTerminal(t *testing.T) *terminal {
 	go func() {
 		_, _ = io.Copy(x, master) // ends when the terminal is closed
 	}()
-	// The slave stays open: the library's reader may look at its descriptor for a moment after the program's end.
+	// The slave stays open, because the library's reader may use its descriptor for a moment after the program's end.
 	t.Cleanup(func() { master.Close() })
 	return x
 }
@@ -78,7 +78,7 @@ func (x *terminal) output() string {
 	return x.out.String()
 }
 
-// patience is how long something is waited for that comes at once, but on a machine that has no CPU for it.
+// patience limits waits for events. Normally they come at once, but a busy machine can delay them.
 const patience = 2 * time.Minute
 
 func (x *terminal) tail() string {
@@ -86,15 +86,15 @@ func (x *terminal) tail() string {
 	return s[max(0, len(s)-500):]
 }
 
-// forget drops what was written so far, so that waitFor waits for something new.
+// forget drops the output so far, so that waitFor waits for new output.
 func (x *terminal) forget() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.out.Reset()
 }
 
-// waitFor waits for a word. The screen sends only what changed, so a word must not share its place with an equal letter
-// in the same style before.
+// waitFor waits for a word. The screen sends only changed cells. So the word must differ in every letter from the
+// text that was in its place before.
 func (x *terminal) waitFor(text string) {
 	x.t.Helper()
 	deadline := time.Now().Add(patience)
@@ -113,7 +113,7 @@ func (x *terminal) keys(s string) {
 	}
 }
 
-// wait returns what Run returned, and fails if the terminal is not as it was before.
+// wait returns the result of Run. It fails unless the terminal has its old settings.
 func (x *terminal) wait() error {
 	x.t.Helper()
 	select {
@@ -125,8 +125,8 @@ func (x *terminal) wait() error {
 		if *after != *x.before {
 			x.t.Error("the terminal's modes are not restored")
 		}
-		x.waitFor("\x1b[?1049l") // the alternate screen is left
-		x.waitFor("\x1b[?25h")   // the cursor is back
+		x.waitFor("\x1b[?1049l") // the program leaves the alternate screen
+		x.waitFor("\x1b[?25h")   // the cursor is visible again
 		return err
 	case <-time.After(patience):
 		x.t.Fatalf("Run does not return; the last on the terminal: %q", x.tail())
@@ -138,7 +138,7 @@ func TestRunInATerminal(t *testing.T) {
 	src := demosource.New(demosource.Options{Length: time.Hour, Realtime: true, HogAfter: time.Second})
 	x := newTerminal(t, t.Context(), scene.Options{Source: src, Folder: t.TempDir()})
 	x.waitFor("order-service")
-	x.waitFor("\x1b]11;?") // its background
+	x.waitFor("\x1b]11;?") // the program asks for the background
 	x.waitFor("LIVE")
 	x.keys("2")
 	x.waitFor("current frame")
@@ -151,11 +151,11 @@ func TestRunInATerminal(t *testing.T) {
 	x.waitFor("http") // the help is closed
 	x.keys("/")
 	x.waitFor("selects")
-	x.keys("zq")       // q is a letter here
-	x.keys("\x15\x7f") // ctrl-u and backspace leave the search
+	x.keys("zq")       // in a search, q is a letter
+	x.keys("\x15\x7f") // ctrl-u and backspace end the search
 	x.keys("s")
 	x.waitFor("copied:")
-	x.waitFor("\x1b]52;c;") // the clipboard
+	x.waitFor("\x1b]52;c;") // the text goes to the clipboard
 	x.keys("q")
 	if err := x.wait(); err != nil {
 		t.Errorf("Run: %v", err)
@@ -204,7 +204,7 @@ func TestRunSurvivesAPanicOfTheSource(t *testing.T) {
 	}
 }
 
-// TestRunRestoresTheTerminalAfterAPanic: a bug in a view must not leave the terminal raw.
+// TestRunRestoresTheTerminalAfterAPanic: if a view panics, the terminal gets its old settings back.
 func TestRunRestoresTheTerminalAfterAPanic(t *testing.T) {
 	x := openTerminal(t)
 	store, err := newStore(demosource.New(demosource.Options{}), scene.Options{})
@@ -223,7 +223,7 @@ func TestRunRestoresTheTerminalAfterAPanic(t *testing.T) {
 	}
 }
 
-// panicking is a screen with a bug in the key x.
+// panicking is a screen that panics at the key x.
 type panicking struct{ painted }
 
 func (p panicking) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
@@ -234,7 +234,7 @@ func (p panicking) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return p, cmd
 }
 
-// TestASlowTerminalDoesNotSlowTheSampling: nobody reads what the screen writes, and samples are taken nevertheless.
+// TestASlowTerminalDoesNotSlowTheSampling: if the terminal takes no output, ddtop still takes samples.
 func TestASlowTerminalDoesNotSlowTheSampling(t *testing.T) {
 	master, slave, err := pty.Open()
 	if err != nil {
@@ -256,7 +256,7 @@ func TestASlowTerminalDoesNotSlowTheSampling(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatalf("%d samples while the terminal was stuck", src.n)
 	}
-	cancel() // a signal, say: the program ends, though the terminal is as it was
+	cancel() // as after a signal, the program ends although the terminal is still stuck
 	select {
 	case err := <-done:
 		if err != nil {
@@ -269,7 +269,7 @@ func TestASlowTerminalDoesNotSlowTheSampling(t *testing.T) {
 	}
 }
 
-// counting closes enough after 3,000 samples: 3 s of them at 1 kHz.
+// counting closes enough after 3,000 samples, which are 3 s at 1 kHz.
 type counting struct {
 	*demosource.Source
 	n      int

@@ -14,14 +14,14 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// screen is a Model over a made-up target, driven by key presses.
+// screen is a Model of a made-up target, driven by key presses.
 type screen struct {
 	t     testing.TB
 	model *Model
 	store *store.Store
 }
 
-// newScreen plays the made-up order service to its end and returns the screen as it is then.
+// newScreen plays the made-up order service to its end and returns the screen at this time.
 func newScreen(t testing.TB, w, h int, d demosource.Options, o scene.Options) *screen {
 	t.Helper()
 	src := demosource.New(d)
@@ -40,12 +40,12 @@ func newScreen(t testing.TB, w, h int, d demosource.Options, o scene.Options) *s
 	return &screen{t, m, store}
 }
 
-// played holds the Stores that tests share, by the made-up target that was played to its end.
+// played holds the Stores that tests share. Each Store has the samples of a made-up target to its end.
 var played = make(map[string]*store.Store)
 
-// shared is newScreen over a Store that it shares with other tests, since playing a target takes longest. A test that
-// feeds samples, records, presents or sets the Store's state must use newScreen. The options on which a Store depends
-// must not be in o: the history, rules, and a Redactor.
+// shared is newScreen with a Store that tests share, because playing a target takes most of a test's time. A test
+// must use newScreen if it feeds samples, records, presents or sets the Store's state. The options in o must not
+// change the Store. So o has no history, no rules and no Redactor.
 func shared(t testing.TB, w, h int, d demosource.Options, o scene.Options) *screen {
 	t.Helper()
 	key := fmt.Sprintf("%+v", d)
@@ -57,7 +57,7 @@ func shared(t testing.TB, w, h int, d demosource.Options, o scene.Options) *scre
 		newest int64
 		source store.SourceState
 		rec    *store.Recorder
-		hides  bool // the dictionary's directories
+		hides  bool // true if the dictionary hides directories
 	}
 	now := func() state {
 		return state{newestNS(s.store), s.store.State(), s.store.Rec, s.store.Dict.HidesDirectories()}
@@ -77,7 +77,7 @@ func shared(t testing.TB, w, h int, d demosource.Options, o scene.Options) *scre
 	return s
 }
 
-// press presses keys, as tea.Key.String names them, and returns the commands that they led to.
+// press presses keys, named as by tea.Key.String, and returns the resulting commands.
 func (s *screen) press(keys ...string) []tea.Cmd {
 	s.t.Helper()
 	var cmds []tea.Cmd
@@ -103,14 +103,14 @@ func record(t testing.TB, d demosource.Options) []*sampler.Sample {
 
 func (s *screen) resize(w, h int) { s.model.Update(tea.WindowSizeMsg{Width: w, Height: h}) }
 
-// setDone says of a Store whether more samples come.
+// setDone tells a Store whether its source has ended.
 func setDone(s *store.Store, done bool) {
 	state := s.State()
 	state.Done = done
 	s.SetState(state)
 }
 
-// newestNS is the time of the newest sample of a Store.
+// newestNS returns the time of a Store's newest sample.
 func newestNS(s *store.Store) int64 {
 	atNS, _ := s.Newest()
 	return atNS

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// search types a search.
+// search types a search and ends it with enter.
 func (s *screen) search(text string) {
 	s.press("/")
 	for _, r := range text {
@@ -20,7 +20,8 @@ func (s *screen) search(text string) {
 	s.press("enter")
 }
 
-// TestSearchListsTheThreadsThatMatch: by name, in every view that lists threads; esc lists all again.
+// TestSearchListsTheThreadsThatMatch: in every view with threads, a search lists the threads whose names match. Esc
+// lists all threads again.
 func TestSearchListsTheThreadsThatMatch(t *testing.T) {
 	for _, view := range []string{"1", "2", "3"} {
 		for _, size := range screenSizes {
@@ -45,7 +46,7 @@ func TestSearchListsTheThreadsThatMatch(t *testing.T) {
 	}
 }
 
-// TestSearchListsTheThreadsThatRanIt: threads are found by the functions that they ran, too.
+// TestSearchListsTheThreadsThatRanIt: a search also finds threads by the functions that they ran.
 func TestSearchListsTheThreadsThatRanIt(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.search("Metrics#flush")
@@ -67,7 +68,7 @@ func TestSearchListsTheThreadsThatRanIt(t *testing.T) {
 	s.sees("nothing is searched for")
 }
 
-// TestSearchInTopAndLocks lists the functions and the locks that match, and says how many.
+// TestSearchInTopAndLocks: a search lists the matching functions and locks, and says how many there are.
 func TestSearchInTopAndLocks(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("5")
@@ -86,7 +87,7 @@ func TestSearchInTopAndLocks(t *testing.T) {
 	if len(top.Table.Rows) != all {
 		t.Errorf("%d of %d functions after esc", len(top.Table.Rows), all)
 	}
-	// What top shows in the flamegraph leaves out no rows.
+	// If a function of the top is shown in the flamegraph, the top still lists all rows.
 	s.press("down", "enter", "5")
 	if len(top.Table.Rows) != all || s.model.Flame.Search == nil {
 		t.Errorf("%d of %d functions after one was shown", len(top.Table.Rows), all)
@@ -99,7 +100,7 @@ func TestSearchInTopAndLocks(t *testing.T) {
 	}
 }
 
-// TestSearchOfNothing: an expression that nothing matches leaves the lists empty, and no view falls over.
+// TestSearchOfNothing: if nothing matches a search, the lists are empty and every key still works.
 func TestSearchOfNothing(t *testing.T) {
 	for _, size := range [][2]int{{60, 15}, {80, 24}, {120, 40}, {200, 50}} {
 		s := hogged(t, size[0], size[1])

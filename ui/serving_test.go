@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// A summary has the routes of the time shown, in a table that Markdown keeps whole.
+// TestSummaryOfRequests: a summary has a table of the routes in the time shown. Names do not break the Markdown.
 func TestSummaryOfRequests(t *testing.T) {
 	var lengths gvl.Histogram
 	lengths.Add(20e6)

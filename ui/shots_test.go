@@ -17,11 +17,11 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// shotVariants are the looks in which every picture is taken, with the sizes of each.
+// shotVariants are the themes and options in which every picture is taken, with their sizes.
 var shotVariants = []struct {
 	name    string
 	options scene.Options
-	keys    []string // pressed last
+	keys    []string // pressed after the keys of the view
 	sizes   [][2]int
 }{
 	{"dark", scene.Options{Theme: "dark"}, nil, [][2]int{{60, 15}, {80, 24}, {120, 40}, {200, 50}, {300, 100}}},
@@ -32,7 +32,7 @@ var shotVariants = []struct {
 	{"present", scene.Options{Theme: "dark"}, []string{"P"}, screenSizes},
 }
 
-// shotViews are pictures that have no golden of the same recording: the live view of each kind of trouble, time,
+// shotViews are pictures without a golden file. They show the live view of each kind of trouble, other times, and
 // overlays.
 var shotViews = []struct {
 	name, recording string
@@ -69,7 +69,8 @@ var shotViews = []struct {
 	{"topfiles", "gc", []string{"5", "right", "right", "right", "down"}},
 }
 
-// TestShots writes pictures of all views to look at, in all looks and sizes, into the folder named by DDTOP_SHOTS.
+// TestShots writes pictures of all views, in all variants and sizes, into the folder DDTOP_SHOTS. A person checks
+// them by eye.
 func TestShots(t *testing.T) {
 	dir := os.Getenv("DDTOP_SHOTS")
 	if dir == "" {
@@ -116,7 +117,7 @@ func TestShots(t *testing.T) {
 	}
 }
 
-// deadlockScreen is the screen over a service in which three threads wait for each other.
+// deadlockScreen is the screen of a service in which three threads wait for each other.
 func deadlockScreen(t *testing.T, w, h int, o scene.Options) *screen {
 	t.Helper()
 	src := deadlocked{demosource.New(demosource.Options{Length: 5 * time.Second, HogAfter: -1})}

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// The flamegraph of a snapshot is coloured as on the screen: by origin or by state, in the theme's colours.
+// TestSnapshotHasTheScreensColors: the flamegraph of a snapshot has the colours of the screen, by origin or by state.
 func TestSnapshotHasTheScreensColors(t *testing.T) {
 	for _, colour := range []widget.Colouring{widget.ColourByState, widget.ColourByOrigin} {
 		s := hogged(t, 120, 40)
@@ -39,7 +39,8 @@ func TestSnapshotHasTheScreensColors(t *testing.T) {
 	}
 }
 
-// A note takes away the marks of the time axis that it covers in part: what is left of "-25s" would be another time.
+// TestNotesOnTheAxis: if a note covers a part of a time on the axis, the rest of this time is removed. A part of
+// "-25s" would look like another time.
 func TestNotesOnTheAxis(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("space", "[", "[")

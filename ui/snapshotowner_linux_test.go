@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/export/snapshot"
 )
 
-// TestSnapshotOfSudoIsTheUsers: the folder of a snapshot and its files are those of the user who started ddtop by sudo.
+// TestSnapshotOfSudoIsTheUsers: if ddtop runs by sudo, a snapshot's folder and files belong to the user who ran sudo.
 func TestSnapshotOfSudoIsTheUsers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files away")

@@ -17,8 +17,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestSnapshotProfile: a snapshot's profile has the time by thread and state that stat has of the same samples, to the
-// ns, and of collections and requests the labels that `ddtop record` writes.
+// TestSnapshotProfile: the profile of a snapshot has the same time by thread and state as stat, to the nanosecond.
+// Collections and requests have the same labels as in a profile that `ddtop record` writes.
 func TestSnapshotProfile(t *testing.T) {
 	d := demosource.Options{Length: 20 * time.Second}
 	o := scene.Options{Folder: t.TempDir(), Window: 30 * time.Second}.WithDefaults()

@@ -23,8 +23,8 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// churning is a Ruby program whose methods are redefined, under file names that are new too, and whose threads are born
-// and die: about 20 threads and 100 methods a second, at modest load.
+// churning is a Ruby program that redefines methods under new file names, and starts and ends threads. About 20
+// threads and 100 methods are new each second, at modest load.
 const churning = `
 STDOUT.sync = true
 class Shop; end
@@ -49,28 +49,28 @@ loop { alive.select!(&:alive?); alive << life.call while alive.size < 8; sleep 0
 `
 
 const (
-	// soakDefault is how long the soak takes unless DDTOP_SOAK says otherwise; soakLeast what it takes at least.
+	// soakDefault is the length of the test unless DDTOP_SOAK sets another one. soakLeast is the shortest allowed
+	// length.
 	soakDefault = time.Hour
 	soakLeast   = 10 * time.Minute
-	// soakHistory is short, so that the history is full soon: what is kept beyond it is evicted four minutes later.
+	// soakHistory is short, so that the history is full soon. Anything kept longer is evicted four minutes later.
 	soakHistory = time.Minute
-	// soakWarmup is how long it takes until all that is bounded by a number (10,000 threads that have ended, say) is
-	// full; of a shorter run half.
+	// soakWarmup is the time until everything with a maximum number is full, such as the 10,000 ended threads. It is
+	// at most half of a run.
 	soakWarmup = 20 * time.Minute
 	soakEach   = 2 * time.Second
 )
 
-// usage is what ddtop takes at one moment.
+// usage is what ddtop uses at one moment.
 type usage struct {
 	rss, heap, goroutines, entries float64
-	// fds counts the descriptors that are no /proc file of a thread of the target, ended those of a thread that is no
-	// more. What is open of threads that live is bounded by their number, and moves with what they do: on a loaded
-	// machine every one of them is asked for its state and its system call some time.
+	// ended counts the open /proc files of threads that have ended. fds counts the descriptors that are not a /proc
+	// file of a thread. Files of living threads are not counted, because their number depends on what the threads do.
 	fds, ended float64
 }
 
-// TestSoak lets the sampling and the screen of a live process run for long, all views looked at in turn: memory,
-// goroutines, descriptors and the Dictionary must not grow once the history is full.
+// TestSoak samples a live process and shows all views in turn for a long time. After the warm-up, memory, goroutines,
+// descriptors and the Dictionary must not grow.
 func TestSoak(t *testing.T) {
 	length := soakDefault
 	if v := os.Getenv("DDTOP_SOAK"); v != "" {
@@ -147,7 +147,7 @@ func TestSoak(t *testing.T) {
 	checkGrowth(t, seen, frames, stacks)
 }
 
-// checkGrowth compares the medians of the first and the last third of the time after the warm-up.
+// checkGrowth compares the medians of the first and the last third of the measurements after the warm-up.
 func checkGrowth(t *testing.T, seen []usage, frames, stacks int) {
 	t.Helper()
 	third := len(seen) / 3
@@ -157,15 +157,15 @@ func checkGrowth(t *testing.T, seen []usage, frames, stacks int) {
 	for _, c := range []struct {
 		name string
 		of   func(usage) float64
-		// share and more bound the growth: noise of the collector's pace.
+		// share and more limit the growth. Some growth is noise, because Go's collector changes its pace.
 		share, more, unit float64
 	}{
 		{"resident memory in MB", func(u usage) float64 { return u.rss }, .10, 4e6, 1e6},
 		{"live heap in MB", func(u usage) float64 { return u.heap }, .10, 2e6, 1e6},
 		{"goroutines", func(u usage) float64 { return u.goroutines }, 0, 2, 1},
 		{"descriptors except those of threads", func(u usage) float64 { return u.fds }, 0, 2, 1},
-		// Threads that ended since the list was last compared. 20 end a second: were one in a thousand left open, 48
-		// would be after the 40 minutes that are measured.
+		// Up to 30 threads can have ended since the list of threads was last compared. 20 threads end per second. If
+		// one in a thousand stayed open, 48 would be open after 40 minutes.
 		{"descriptors of ended threads", func(u usage) float64 { return u.ended }, 0, 30, 1},
 		{"frames and stacks held", func(u usage) float64 { return u.entries }, .10, 500, 1},
 	} {
@@ -186,7 +186,7 @@ func checkGrowth(t *testing.T, seen []usage, frames, stacks int) {
 	}
 }
 
-// used measures what this process takes.
+// used measures the resources of this process.
 func used(t *testing.T, st *store.Store) usage {
 	t.Helper()
 	var u usage
@@ -206,7 +206,7 @@ func used(t *testing.T, st *store.Store) usage {
 		t.Fatal(err)
 	}
 	for _, fd := range fds {
-		// An error is one of a descriptor that was closed since, as that of the folder itself.
+		// An error means that the descriptor was closed in the meantime, such as the descriptor of the folder itself.
 		name, err := os.Readlink("/proc/self/fd/" + fd.Name())
 		if err != nil {
 			continue

@@ -37,8 +37,8 @@ func TestPlaying(t *testing.T) {
 	if got := s.model.AtNS - from; got != int64(6*time.Second) {
 		t.Errorf("another second at five times: %d ns", got)
 	}
-	tick(time.Hour)    // a terminal that stood still
-	tick(-time.Minute) // a clock that was set back
+	tick(time.Hour)    // the terminal stood still
+	tick(-time.Minute) // the clock was set back
 	if got := s.model.AtNS - from; got != int64(11*time.Second) {
 		t.Errorf("%d ns", got)
 	}
@@ -82,7 +82,7 @@ func TestSeeking(t *testing.T) {
 	s.sees("LIVE")
 }
 
-// TestReadingARecordingShowsHowFar: the bar is where the reading is in the recording's time.
+// TestReadingARecordingShowsHowFar: while ddtop reads a recording, a bar shows which part of its time is read.
 func TestReadingARecordingShowsHowFar(t *testing.T) {
 	r, err := recording.Open("../screenshots/recordings/hog.ddtop")
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestStoppedProcess: every view says that nothing runs, at each size, and a look back at the time before does not.
+// TestStoppedProcess: if the process is stopped or frozen, every view says so, at each size. At an earlier moment the
+// views do not say so.
 func TestStoppedProcess(t *testing.T) {
 	for _, c := range []struct {
 		hold       func(*sampler.Proc)
@@ -69,7 +70,8 @@ func haltedProcess(t *testing.T, hold func(*sampler.Proc), text, head string) {
 	s.misses(text, head)
 }
 
-// TestStoppedProcessAmongSeveral: its row says so at each size, and the others' don't.
+// TestStoppedProcessAmongSeveral: the row of a stopped process says so, at each size. The rows of other processes do
+// not.
 func TestStoppedProcessAmongSeveral(t *testing.T) {
 	for _, size := range [][2]int{{60, 15}, {80, 24}, {120, 40}, {200, 50}} {
 		c := new(cluster)
@@ -96,7 +98,7 @@ func TestStoppedProcessAmongSeveral(t *testing.T) {
 	}
 }
 
-// halting is a process that is stopped at its end.
+// halting is a process that is stopped in every sample.
 type halting struct{ sampler.Source }
 
 func (h halting) Run(ctx context.Context, each func(*sampler.Sample)) error {

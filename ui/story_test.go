@@ -20,9 +20,9 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// The stories: somebody presses keys and sees what the keys promise.
+// In the stories below, a user presses keys, and the test checks what the screen shows.
 
-// hogged is the made-up order service after 30 seconds. Tests that use it share its Store.
+// hogged is the screen of the made-up order service after 30 seconds. Tests that use it share its Store.
 func hogged(t testing.TB, w, h int) *screen {
 	t.Helper()
 	return shared(t, w, h, demosource.Options{Length: 30 * time.Second}, scene.Options{Folder: t.TempDir()})
@@ -48,7 +48,7 @@ func (s *screen) misses(texts ...string) {
 	}
 }
 
-// line returns the first line that holds a text.
+// line returns the first line that contains a text.
 func (s *screen) line(text string) string {
 	s.t.Helper()
 	for _, l := range strings.Split(s.text(), "\n") {
@@ -84,15 +84,15 @@ func TestSelectingAndFilteringAThread(t *testing.T) {
 	s.sees("▌", "only http")
 }
 
-// TestOpeningAThreadFromTheLiveView: enter leads to the selected thread, esc back to the same selection, and to the one
-// that was selected there.
+// TestOpeningAThreadFromTheLiveView: enter opens the selected thread, and esc returns to the same selection. If
+// another thread was opened in the meantime, the live view selects that thread.
 func TestOpeningAThreadFromTheLiveView(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("down", "down", "enter")
 	s.sees("stack now", "http-1")
 	s.press("esc")
 	s.sees("GVL held by", "only http-1")
-	s.press("enter", "right", "esc") // the next thread
+	s.press("enter", "right", "esc") // right goes to the next thread
 	s.sees("GVL held by", "only http-2")
 }
 
@@ -101,7 +101,7 @@ func TestFilteringAGroup(t *testing.T) {
 	s.press("j")
 	s.sees("only http")
 	s.misses("#spawn")
-	s.press("tab", "enter", "tab", "esc") // zoom is left first
+	s.press("tab", "enter", "tab", "esc") // esc leaves the zoom first
 	s.sees("only http")
 	s.press("esc")
 	s.sees("all threads")
@@ -200,7 +200,7 @@ func TestFreezing(t *testing.T) {
 	s.press("space")
 	s.sees("❄ FROZEN at 14:03:22", "sampling goes on", "space live", "then")
 	s.misses("● LIVE")
-	// Sampling goes on, the picture does not.
+	// Sampling goes on, but the picture stays.
 	before := s.text()
 	later := newestNS(s.store)
 	for i, x := range record(t, demosource.Options{Length: 2 * time.Second}) {
@@ -224,7 +224,7 @@ func TestMovingInTime(t *testing.T) {
 	s.sees("● LIVE")
 	s.press("[", "[", "[")
 	s.sees("❄ FROZEN at 14:03:19", "(–3.00 s)", "until 14:03:19", "parked", "in Thread#join", "waiting ", " for the GVL")
-	for range 25 { // back before the hog began
+	for range 25 { // goes back to the time before the hog
 		s.press("[")
 	}
 	s.misses("Reports#build", "JSON")
@@ -338,8 +338,8 @@ func TestHelpNamesEveryKey(t *testing.T) {
 	s.misses("keys and signs")
 }
 
-// TestHelpScrollsOnASmallScreen: the legend is there at once, all else is reached, no text is cut, and the way back
-// from the end is as long as the way there.
+// TestHelpScrollsOnASmallScreen: the help begins with the legend, and all keys can be reached by scrolling. No text
+// is cut. The way back from the end takes as many presses as the way there.
 func TestHelpScrollsOnASmallScreen(t *testing.T) {
 	for _, size := range [][2]int{{60, 15}, {80, 24}, {120, 40}} {
 		s := hogged(t, size[0], size[1])
@@ -416,7 +416,7 @@ func TestQuitting(t *testing.T) {
 	}
 }
 
-// endsWith plays a source through Store.Run, so that its end is known.
+// endsWith plays a source through Store.Run, so that the Store knows how the source ended.
 func endsWith(t *testing.T, src sampler.Source, o scene.Options, w, h int) *screen {
 	t.Helper()
 	store, err := newStore(src, o.WithDefaults())
@@ -486,10 +486,10 @@ func TestBeforeTheFirstSample(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := &screen{t, m, store}
-		m.Update(tickMsg{}) // before the size is known
+		m.Update(tickMsg{}) // a tick before the size is known
 		m.Update(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
 		s.sees("waiting for the first sample", "nothing measured yet")
-		for _, km := range append(allKeys(m.pages[scene.PageLive]), m.keys) { // no key may fall over
+		for _, km := range append(allKeys(m.pages[scene.PageLive]), m.keys) { // no key may panic
 			for _, b := range km.Bindings {
 				for _, k := range b.Keys {
 					if !strings.Contains(k, "+") {

@@ -18,8 +18,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// TestAColumnIsOneEntry: a column of the table of threads that is added as an entry has its head, its cells and its
-// order, and goes where there is no room for it.
+// TestAColumnIsOneEntry: a column that is added to the table of threads as an entry has a head, cells and an order.
+// On narrow screens it has its short head, or is dropped.
 func TestAColumnIsOneEntry(t *testing.T) {
 	with := func(width int) (*screen, *threads.Page) {
 		s := hogged(t, width, 40)
@@ -62,7 +62,8 @@ func TestAColumnIsOneEntry(t *testing.T) {
 	s.misses("  n ", "members")
 }
 
-// checkColumns: an order has its comparison, and a cell one way to be drawn.
+// checkColumns fails unless each column with an order has a comparison, and each column has exactly one way to draw
+// its cells.
 func checkColumns[R any](t *testing.T, table string, columns []widget.Column[R]) {
 	t.Helper()
 	for i := range columns {
@@ -84,7 +85,7 @@ func TestColumnsAreWhole(t *testing.T) {
 	checkColumns(t, "functions of all processes", processes.FunctionColumns())
 }
 
-// TestEveryListHasTheSameKeys: the keys that move a cursor, and the wheel, do it in each view with a list.
+// TestEveryListHasTheSameKeys: six views with a list have the same keys for moving the cursor.
 func TestEveryListHasTheSameKeys(t *testing.T) {
 	pages := newPages(widget.NewParts(new(scene.Selection)))
 	for _, id := range []scene.PageID{scene.PageLive, scene.PageThreads, scene.PageThread, scene.PageTimeline, scene.PageTop, scene.PageLocks} {

@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// templated is the made-up process whose methods are templates of Rails: their labels are their files.
+// templated is the made-up process with Rails templates instead of methods. The label of a template is its file.
 type templated struct{ *demosource.Source }
 
 func (c templated) Run(ctx context.Context, emit func(*sampler.Sample)) error {
@@ -44,8 +44,8 @@ func (c templated) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 	})
 }
 
-// TestTemplatesAreCalledByFileAndLine: on every view a template is its file and line. Its path, which says the same, is
-// not beside it, and no line 0.
+// TestTemplatesAreCalledByFileAndLine: every view names a template by its file and line. The path, which says the
+// same, is not repeated, and line 0 does not appear.
 func TestTemplatesAreCalledByFileAndLine(t *testing.T) {
 	src := templated{demosource.New(demosource.Options{Length: 12 * time.Second, HogAfter: -1, HTTP: 3})}
 	st, err := newStore(src, scene.Options{History: store.DefaultHistory})

@@ -18,7 +18,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// counter is a terminal that counts what is written to it.
+// counter is a terminal that counts the bytes written to it.
 type counter struct{ n atomic.Int64 }
 
 func (c *counter) Write(p []byte) (int, error) {
@@ -26,7 +26,7 @@ func (c *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// processCPU is the CPU time of this process.
+// processCPU returns the CPU time of this process.
 func processCPU(tb testing.TB) time.Duration {
 	tb.Helper()
 	var u syscall.Rusage
@@ -36,8 +36,7 @@ func processCPU(tb testing.TB) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// threadCPU is the CPU time of the calling thread: unlike a clock's, a difference of two doesn't grow while others have
-// the CPU.
+// threadCPU returns the CPU time of the calling thread. This time does not grow while the thread waits for a CPU.
 func threadCPU(tb testing.TB) time.Duration {
 	tb.Helper()
 	var ts unix.Timespec
@@ -47,10 +46,10 @@ func threadCPU(tb testing.TB) time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// BenchmarkTerminal is each view at 200x50 with 50 threads as it is on a live process: a quarter of a second of samples
-// (100 Hz of stacks, 1 kHz of the lock), then a picture, all through Bubble Tea to a terminal of 24-bit colour. It
-// takes real time. cpu-% is all CPU time of this process but that of the folding of samples, which is feed-%; the live
-// source's reading is not there.
+// BenchmarkTerminal shows each view at 200x50 with 50 threads, as for a live process. For each picture it feeds the
+// samples of a quarter of a second (100 Hz of stacks, 1 kHz of the lock). Bubble Tea writes the picture to a terminal
+// of 24-bit colour. The benchmark runs in real time. feed-% is the CPU time for folding samples, and cpu-% is all
+// other CPU time of this process. Reading a live process is not included.
 func BenchmarkTerminal(b *testing.B) {
 	samples := record(b, demosource.Options{Length: 20 * time.Second, HTTP: 43})
 	views := map[string][]string{"live": nil}
@@ -75,7 +74,7 @@ func BenchmarkTerminal(b *testing.B) {
 			for _, k := range views[name] {
 				p.Send(keyPress(k))
 			}
-			runtime.LockOSThread() // the folding is told from the rest by this thread's CPU time
+			runtime.LockOSThread() // so that threadCPU measures the folding
 			defer runtime.UnlockOSThread()
 			frames := time.NewTicker(s.model.Opt.Repaint)
 			defer frames.Stop()
@@ -111,9 +110,9 @@ func BenchmarkTerminal(b *testing.B) {
 	}
 }
 
-// BenchmarkKey is a key press until its picture is there, with 500 threads and a full minute of history: the next
-// thread selected, another weight, the time moved. cpu-ms/key is all CPU time of this process, whatever else the
-// machine does.
+// BenchmarkKey measures a key press until its picture is ready, with 500 threads and a minute of history. Keys select
+// the next thread, change the metric, or move the time. cpu-ms/key is the CPU time of this process, so other load of
+// the machine does not count.
 func BenchmarkKey(b *testing.B) {
 	s := newScreen(b, 200, 50, demosource.Options{Length: time.Minute, HTTP: 493}, scene.Options{})
 	for _, keys := range [][2]string{{"down", "up"}, {"w", "w"}, {"[", "]"}} {

@@ -11,10 +11,11 @@ import (
 	tea "charm.land/bubbletea/v2"
 )
 
-// unknown is an event as Bubble Tea has it of what it does not understand.
+// unknown is Bubble Tea's event for a sequence that it does not understand.
 type unknown string
 
-// TestTornAnswersAreNoKeyPresses: in which pieces a terminal's answer may come, as Bubble Tea hands them on.
+// TestTornAnswersAreNoKeyPresses: a terminal's answer can arrive in pieces, which Bubble Tea passes on as key
+// presses. ddtop joins the pieces, and passes on only real key presses.
 func TestTornAnswersAreNoKeyPresses(t *testing.T) {
 	typed := func(s string) (out []tea.Msg) {
 		for _, r := range s {
@@ -37,7 +38,7 @@ func TestTornAnswersAreNoKeyPresses(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		in   []tea.Msg
-		want []string // keys that get through; "light" for the ground that was told
+		want []string // keys that get through, or "light" for a reported background
 		wait time.Duration
 	}{
 		"in the middle":       {join(unknown("\x1b]11;rgb:ffff/f"), typed("fff/ffff"), st), []string{"light"}, 0},
@@ -86,8 +87,8 @@ func TestTornAnswersAreNoKeyPresses(t *testing.T) {
 	}
 }
 
-// TestTornAnswerThroughBubbleTea: the pieces come as this version of it takes them apart, with more time between them
-// than it waits.
+// TestTornAnswerThroughBubbleTea sends answers in pieces to the real Bubble Tea. It sends the second piece only after
+// Bubble Tea has given up waiting for it. No piece becomes a key press.
 func TestTornAnswerThroughBubbleTea(t *testing.T) {
 	k := &keyNames{}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -99,7 +100,7 @@ func TestTornAnswerThroughBubbleTea(t *testing.T) {
 		was := torn.answer == nil
 		msg = torn.filter(msg)
 		if was && torn.answer != nil {
-			heads <- struct{}{} // it has given the head up: the rest comes too late for it
+			heads <- struct{}{} // Bubble Tea has passed on the first piece alone
 		}
 		return msg
 	}

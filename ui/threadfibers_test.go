@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// withFibers feeds a sample in which 8 fibers of the first thread wait, 6 of them for requests.
+// withFibers feeds a sample in which 8 fibers of the first thread wait. 6 of them serve requests.
 func withFibers(t *testing.T, w, h int) *screen {
 	t.Helper()
 	s := newScreen(t, w, h, demosource.Options{Length: 30 * time.Second, Serving: true}, scene.Options{Folder: t.TempDir()})
@@ -33,7 +33,7 @@ func withFibers(t *testing.T, w, h int) *screen {
 	return s
 }
 
-// TestThreadFibers: the fibers that wait are a second level under their thread, folded until it is opened.
+// TestThreadFibers: waiting fibers are listed below their thread when the user opens the thread's row.
 func TestThreadFibers(t *testing.T) {
 	for _, size := range screenSizes {
 		s := withFibers(t, size[0], size[1])
@@ -65,7 +65,7 @@ func TestThreadFibers(t *testing.T) {
 			t.Errorf("page %s of %v", s.model.Page, s.model.Selected)
 		}
 		s.press("9")
-		if s.sees("GET feed7", "its fiber waits"); size[0] >= 140 { // else the names of the views have the room
+		if s.sees("GET feed7", "its fiber waits"); size[0] >= 140 { // else the views' names take this room
 			s.sees("8 fibers wait (as of 4.0")
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestThreadNativeFrames: the page of a thread that stays at one place asks for its C functions and has them above its
-// Ruby frames. It has none after the thread has moved.
+// TestThreadNativeFrames: if a thread stays at one place, its page asks for its C functions and shows them above the
+// Ruby frames. After the thread has moved the page shows none.
 func TestThreadNativeFrames(t *testing.T) {
 	for _, size := range screenSizes {
 		s := newScreen(t, size[0], size[1], demosource.Options{Length: 30 * time.Second}, scene.Options{Folder: t.TempDir()})
@@ -54,8 +54,8 @@ func TestThreadNativeFrames(t *testing.T) {
 	}
 }
 
-// TestFindingNative: an active finding says in which C functions its first thread stays: in the list of all, and in the
-// head of the screen if there is room. The page of the thread has them in a recording, too.
+// TestFindingNative: an active finding names the C functions in which its first thread stays. They are in the list of
+// all findings, and in the head if there is room. The thread's page shows them in a recording, too.
 func TestFindingNative(t *testing.T) {
 	for _, size := range screenSizes {
 		s := deadlockScreen(t, size[0], size[1], scene.Options{})

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// TestWhereTheThreadsAre: under the lanes and the table stands the stack of the selected thread, as it is in the sample
-// that is shown; with none selected, or a group, each thread of it is counted once.
+// TestWhereTheThreadsAre: below the timeline and the table of threads stands the selected thread's stack in the
+// sample that is shown. If a group or nothing is selected, each of its threads is counted at exactly one place.
 func TestWhereTheThreadsAre(t *testing.T) {
 	s := hogged(t, 200, 70)
 	m := s.model
@@ -60,7 +60,7 @@ func TestWhereTheThreadsAre(t *testing.T) {
 	}
 }
 
-// TestIdleSaysWhereTheThreadsAre: where the flamegraph has nothing to show, the live view says where all threads are
+// TestIdleSaysWhereTheThreadsAre: if the flamegraph is empty because threads rest, the live view shows where they are
 // parked.
 func TestIdleSaysWhereTheThreadsAre(t *testing.T) {
 	s := newScreen(t, 200, 50, demosource.Options{Length: 2 * time.Second, HogAfter: -1}, scene.Options{})

@@ -7,10 +7,10 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestASelectedThreadHasACursorInTheTable: what was selected in another view has the cursor in view 2: its group is
-// open, or, closed by hand, stands for it.
+// TestASelectedThreadHasACursorInTheTable: if a thread is selected in another view, view 2 opens its group and puts
+// the cursor on the thread. If the user has closed the group, the cursor is on the group.
 func TestASelectedThreadHasACursorInTheTable(t *testing.T) {
-	s := hogged(t, 120, 24) // too low for the members of groups
+	s := hogged(t, 120, 24) // has no room for the members of groups
 	s.model.Selected.Thread = 2
 	s.press("2")
 	p := s.model.pages[scene.PageThreads].(*threads.Page)

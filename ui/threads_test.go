@@ -17,7 +17,7 @@ func TestThreadsTableSorts(t *testing.T) {
 	s.press("2")
 	s.sees("2 threads", "15 threads", "http ×8", "worker-3", "p99", "current frame", "Thread#join")
 	p := s.model.pages[scene.PageThreads].(*threads.Page)
-	s.press("t") // no groups
+	s.press("t") // ungroups the threads
 	if len(p.Table.Rows) != 15 {
 		t.Fatalf("%d rows for 15 threads", len(p.Table.Rows))
 	}
@@ -46,7 +46,7 @@ func TestThreadsTableSorts(t *testing.T) {
 func TestThreadsTableOpensAThread(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("2", "down")
-	s.press("left") // close the group
+	s.press("left") // closes the group
 	s.misses("http-3 ")
 	s.press("right", "down", "enter")
 	if s.model.Page != scene.PageThread {
@@ -64,7 +64,7 @@ func TestThreadsTableOpensAThread(t *testing.T) {
 	}
 }
 
-// TestPagesFollowTime: the table shows the moment of the other views.
+// TestPagesFollowTime: the table of threads shows the same moment as the other views.
 func TestPagesFollowTime(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("2")
@@ -94,7 +94,7 @@ func TestPagesFollowTime(t *testing.T) {
 	s.misses("FROZEN")
 }
 
-// TestThreadHeat: the shares of the lines are those of the weights.
+// TestThreadHeat: the share of each source line equals its share of the weights.
 func TestThreadHeat(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("2", "t")
@@ -150,7 +150,7 @@ func TestSourceIsShownWithItsLine(t *testing.T) {
 	s.sees("permission denied")
 }
 
-// TestSourceIsNotReadWhilePresenting: what hides directories reads no file.
+// TestSourceIsNotReadWhilePresenting: while a presentation hides directories, ddtop does not read source files.
 func TestSourceIsNotReadWhilePresenting(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second}, scene.Options{})
 	s.press("P", "2", "t")

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// TestNothingNewIsNotDrawn: without a new sample there is one last picture and then none, live and frozen; a sample, a
-// key and the end of the target bring the next.
+// TestNothingNewIsNotDrawn: without a new sample one more picture is drawn and then none, live and frozen. A sample,
+// a key or the end of the target causes the next picture. An idle process is drawn about once a second.
 func TestNothingNewIsNotDrawn(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 5 * time.Second}, scene.Options{})
 	m := s.model
@@ -38,7 +38,7 @@ func TestNothingNewIsNotDrawn(t *testing.T) {
 	if one, two := tick(), tick(); !one || two {
 		t.Error("after the last sample there is one picture more, which is complete")
 	}
-	// Nothing runs or waits.
+	// From here on no thread runs or waits.
 	feed := func(afterNS int64, slow bool) bool {
 		x.TimeNS, x.Slow = x.TimeNS+afterNS, slow
 		s.store.Feed(x)
@@ -83,7 +83,7 @@ func TestNothingNewIsNotDrawn(t *testing.T) {
 	}
 }
 
-// BenchmarkStanding is a tick without anything new.
+// BenchmarkStanding measures a tick without a new sample.
 func BenchmarkStanding(b *testing.B) {
 	s := newScreen(b, 200, 50, demosource.Options{Length: 5 * time.Second, HTTP: 43}, scene.Options{})
 	b.ReportAllocs()

@@ -15,8 +15,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// TestTimelineUsesItsWidth: of a process that was watched for a part of the window only, the time axis is that part,
-// and says so.
+// TestTimelineUsesItsWidth: if ddtop has watched a process for less than the window, the time axis covers only the
+// watched time.
 func TestTimelineUsesItsWidth(t *testing.T) {
 	var s *screen
 	for _, length := range []time.Duration{700 * time.Millisecond, 4 * time.Second, 13 * time.Second, 40 * time.Second} {
@@ -36,7 +36,7 @@ func TestTimelineUsesItsWidth(t *testing.T) {
 		}
 	}
 	words := s.model.Timeline.Visible[0].Words()
-	// Short words where those of everywhere have no room, and letters where those have none either.
+	// A narrow group shows short words for its states, and a still narrower one shows letters.
 	for _, c := range []struct {
 		width int
 		want  string
@@ -51,8 +51,8 @@ func TestTimelineUsesItsWidth(t *testing.T) {
 	}
 }
 
-// TestFewSamplesAreSaid: a picture that rests on a handful of them says so where they are counted, on the smallest
-// terminal too.
+// TestFewSamplesAreSaid: if a picture has very few samples, it says so beside their number, even on the smallest
+// terminal.
 func TestFewSamplesAreSaid(t *testing.T) {
 	for _, size := range [][2]int{{60, 15}, {80, 24}, {200, 50}} {
 		store, err := newStore(demosource.New(demosource.Options{Length: 3 * time.Second}), scene.Options{})
@@ -80,13 +80,13 @@ func TestFewSamplesAreSaid(t *testing.T) {
 			s.press(page)
 			s.sees("only " + widget.Samples(n))
 		}
-		s.press("1", "w", "w") // waits are measured one by one
+		s.press("1", "w", "w") // waits are measured one by one, not sampled
 		s.misses("only ")
 	}
 }
 
-// TestHeadWithoutSamples: the head of a flamegraph of waits, which are measured without samples, does not say that the
-// picture has no samples.
+// TestHeadWithoutSamples: waits are measured without samples. So the head of a picture with time but no samples does
+// not mention samples.
 func TestHeadWithoutSamples(t *testing.T) {
 	s := newScreen(t, 200, 50, demosource.Options{Length: 3 * time.Second}, scene.Options{})
 	for _, page := range []string{"1", "4"} {
@@ -101,7 +101,7 @@ func TestHeadWithoutSamples(t *testing.T) {
 	}
 }
 
-// TestTimelineHasTwoThirds: the view of the timeline gives the cells two thirds of the width.
+// TestTimelineHasTwoThirds: the cells of the timeline have at least two thirds of the screen's width.
 func TestTimelineHasTwoThirds(t *testing.T) {
 	for _, width := range []int{80, 100, 120, 140, 160, 200, 300} {
 		for _, longest := range []int{8, 20, 60} {

@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// pressAll presses keys and runs the commands of the page that they lead to.
+// pressAll presses keys and runs the resulting commands.
 func (s *screen) pressAll(keys ...string) {
 	for _, k := range keys {
 		for _, cmd := range s.press(k) {
@@ -37,7 +37,7 @@ func TestTimelineCursor(t *testing.T) {
 			s.sees("http-1 " + gvl.DescribeFit(st, s.store.Dict)[0])
 		}
 	}
-	for range 30 { // past the edge: the picture moves
+	for range 30 { // the cursor goes past the edge, and the picture moves
 		s.pressAll("H")
 	}
 	if p.CursorNS < p.Span[0] || p.CursorNS >= p.Span[1] || p.CursorNS < s.model.OldestNS {
@@ -47,7 +47,8 @@ func TestTimelineCursor(t *testing.T) {
 	s.misses("FROZEN", "▼")
 }
 
-// TestTimelineZoomsToTheHistory: in a short time span a column is 10 ms, and says what the samples do.
+// TestTimelineZoomsToTheHistory: if the window is one second, a column is 10 ms. Its content is computed from the
+// samples in the history.
 func TestTimelineZoomsToTheHistory(t *testing.T) {
 	s := hogged(t, 200, 50)
 	s.pressAll("3", "left", "+", "+", "+", "+")
@@ -84,7 +85,7 @@ func TestTimelineOpensGroupsAndThreads(t *testing.T) {
 	s.sees("a column")
 }
 
-// BenchmarkHistory is what the timeline's commands read, outside of the screen's own goroutine.
+// BenchmarkHistory measures the reads of the timeline's commands, which run outside of the screen's own goroutine.
 func BenchmarkHistory(b *testing.B) {
 	for _, threads := range []int{50, 500} {
 		s := newScreen(b, 200, 50, demosource.Options{Length: 20 * time.Second, HTTP: threads - 7}, scene.Options{})

@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// TestTopSumsLikeTheFlamegraph: self and total of each function are those of the tree, whatever is measured.
+// TestTopSumsLikeTheFlamegraph: self and total of each function equal the flamegraph's, for every metric.
 func TestTopSumsLikeTheFlamegraph(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("5", "I")
@@ -39,7 +39,7 @@ func TestTopSumsLikeTheFlamegraph(t *testing.T) {
 			}
 		}
 		walk(tree.Root, map[string]bool{})
-		// Of allocations the page sums what was seen; the tree has the objects that it stands for, rounded by entry.
+		// The page sums up allocations that were seen. The tree has the estimated objects, rounded for each entry.
 		near := func(got, want int64) bool { return got == want }
 		if s.model.Flame.Metric == flamegraph.Allocations {
 			near = func(got, want int64) bool {
@@ -63,8 +63,8 @@ func TestTopSumsLikeTheFlamegraph(t *testing.T) {
 	}
 }
 
-// TestTopOfOwnCode: every row but those that stand for a library is own code or called by it; its total is that of
-// before, and all of the time is somebody's.
+// TestTopOfOwnCode: with folded libraries each row is own code, a C function that own code calls, or a whole library.
+// All of the time belongs to a row.
 func TestTopOfOwnCode(t *testing.T) {
 	r := newRequests(t)
 	p := top.New(new(widget.Parts))

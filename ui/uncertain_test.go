@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// compiled is the made-up process with a JIT: where its template code runs, its line is not known.
+// compiled is the made-up process with a JIT. Whenever DB#query is the innermost frame, its line is uncertain.
 type compiled struct{ *demosource.Source }
 
 func (c compiled) Run(ctx context.Context, emit func(*sampler.Sample)) error {
@@ -32,7 +32,8 @@ func (c compiled) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 	})
 }
 
-// TestLinesThatCantBeTrustedAreMarked: in the table of lines and in a thread's stack, and only where the line matters.
+// TestLinesThatCantBeTrustedAreMarked: uncertain lines have a question mark in the table of lines and in stacks. The
+// table of functions shows no question mark, because the first line of a function is certain.
 func TestLinesThatCantBeTrustedAreMarked(t *testing.T) {
 	src := compiled{demosource.New(demosource.Options{Length: 20 * time.Second, HogAfter: -1})}
 	store, err := newStore(src, scene.Options{History: store.DefaultHistory})
@@ -50,10 +51,10 @@ func TestLinesThatCantBeTrustedAreMarked(t *testing.T) {
 	s.resize(160, 48)
 
 	s.press("5")
-	s.sees("db.rb:15") // the function's first line, which is certain
+	s.sees("db.rb:15") // the first line of the function is certain
 	s.misses("db.rb:15?")
 	s.press("right")
-	s.sees("db.rb:15?", "db.rb:17") // the line of the call that waits is known
+	s.sees("db.rb:15?", "db.rb:17") // the line of a call that waits is certain
 	s.misses("db.rb:17?")
 	p := m.pages[scene.PageTop].(*top.Page)
 	for range p.Table.Rows {

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestUnknownKeysSayWhatIsKnown: which key was meant, or in which view it does something; the next key takes that away.
+// TestUnknownKeysSayWhatIsKnown: if a key does nothing, the message names a similar key, or the views in which the
+// key works. The next key removes the message.
 func TestUnknownKeysSayWhatIsKnown(t *testing.T) {
 	for _, size := range [][2]int{{60, 15}, {80, 24}, {120, 40}} {
 		s := hogged(t, size[0], size[1])
@@ -14,7 +15,7 @@ func TestUnknownKeysSayWhatIsKnown(t *testing.T) {
 			{"1", "Q", "q: quit"},
 			{"1", "F", "f: flames"},
 			{"1", "<", "view 2 5"},
-			{"2", "<", "by waits p99"}, // sorts
+			{"2", "<", "by waits p99"}, // on view 2, < sorts the table
 			{"6", "t", "view 2"},
 			{"1", "f7", "f7 does nothing here"},
 		} {
@@ -31,8 +32,7 @@ func TestUnknownKeysSayWhatIsKnown(t *testing.T) {
 	}
 }
 
-// TestSortKeysDoNothingElse: < and > sort tables, and move no time where there is none; a tenth of the history is
-// another key.
+// TestSortKeysDoNothingElse: < and > only sort tables. Moving the time by a tenth of the history has its own key.
 func TestSortKeysDoNothingElse(t *testing.T) {
 	s := hogged(t, 120, 40)
 	for _, view := range []string{"1", "2", "3", "4", "5", "6", "7"} {
@@ -48,7 +48,7 @@ func TestSortKeysDoNothingElse(t *testing.T) {
 	}
 }
 
-// TestKeysThatMoveNothingSayNothing: there is nothing to move in, as anybody sees.
+// TestKeysThatMoveNothingSayNothing: if a view has no cursor to move, the cursor keys show no message.
 func TestKeysThatMoveNothingSayNothing(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("7")

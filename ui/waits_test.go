@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestWaitThreshold: it hides waits from lists, and changes no total.
+// TestWaitThreshold: the threshold hides shorter waits from lists, but does not change totals.
 func TestWaitThreshold(t *testing.T) {
 	const threshold = 100 * time.Millisecond
 	all := newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second}, scene.Options{})
@@ -32,7 +32,7 @@ func TestWaitThreshold(t *testing.T) {
 	ended := int(a.Waits.Count())
 	for i := range all.model.States {
 		if ts := &all.model.States[i]; ts.Thread == 2 && ts.State == gvl.Waiting {
-			ended-- // it goes on
+			ended-- // the wait is still in progress
 		}
 	}
 	long := 0
@@ -63,10 +63,10 @@ func TestWaitThreshold(t *testing.T) {
 	none.sees("for 1h00m or longer (--wait-threshold)")
 }
 
-// TestWaitLengthsFitASmallScreen: of a thread, and of all.
+// TestWaitLengthsFitASmallScreen: the quantiles of one thread's waits, and of all waits, fit on 80x24.
 func TestWaitLengthsFitASmallScreen(t *testing.T) {
 	s := hogged(t, 80, 24)
-	s.press("2", "t") // every thread a row of its own: how many groups are open depends on the room there is
+	s.press("2", "t") // without groups, each thread has its own row
 	for range s.model.Threads {
 		if s.model.Selected.Thread == 12 {
 			break

@@ -18,7 +18,7 @@ import (
 
 func (s *screen) waitsPage() *waits.Page { return s.model.pages[scene.PageWaits].(*waits.Page) }
 
-// settled gives the screen what the commands of keys read.
+// settled presses keys and passes the results of their commands to the screen.
 func (s *screen) settled(keys ...string) {
 	s.t.Helper()
 	for _, cmd := range s.press(keys...) {
@@ -26,8 +26,8 @@ func (s *screen) settled(keys ...string) {
 	}
 }
 
-// TestWaitsListed: the list has the longest waits there are and the last ones, by thread and by search only those, and
-// what is not listed is counted.
+// TestWaitsListed: the list has the longest and the latest waits. It can be limited to one thread or to a search.
+// Waits that are not listed are counted.
 func TestWaitsListed(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second, Serving: true}, scene.Options{})
 	s.press("0")
@@ -114,7 +114,7 @@ func TestWaitsListed(t *testing.T) {
 	}
 }
 
-// TestWaitsSorted: by each column, either way, whatever is listed is in order.
+// TestWaitsSorted: the list is sorted by each column, in both directions.
 func TestWaitsSorted(t *testing.T) {
 	s := hogged(t, 200, 50)
 	s.press("0")
@@ -136,7 +136,8 @@ func TestWaitsSorted(t *testing.T) {
 	}
 }
 
-// TestAWaitOnTheTimeline: enter leads there, the cursor where the wait began, and esc comes back to the same list.
+// TestAWaitOnTheTimeline: enter on a wait opens the timeline with the cursor at the wait's begin. Esc returns to the
+// same row of the list.
 func TestAWaitOnTheTimeline(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.settled("0", "down", "down")
@@ -154,7 +155,7 @@ func TestAWaitOnTheTimeline(t *testing.T) {
 	}
 }
 
-// TestWaitChainsAddUp: the parts of a wait's time are all of it, of every wait that is listed first.
+// TestWaitChainsAddUp: the parts of a wait sum up to its length. The first 20 waits of the list are checked.
 func TestWaitChainsAddUp(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("0")
@@ -174,8 +175,8 @@ func TestWaitChainsAddUp(t *testing.T) {
 	}
 }
 
-// TestNoColumnsOfModeThatEnded: after exact mode has ended, most waits are sampled, and the columns of exact waits go.
-// They are there while it is on, and another column sorts the list if theirs did.
+// TestNoColumnsOfModeThatEnded: after exact mode has ended, most waits are sampled, so the columns of exact waits
+// disappear. If the list was sorted by such a column, it is sorted by length again.
 func TestNoColumnsOfModeThatEnded(t *testing.T) {
 	src := demosource.New(demosource.Options{Length: 12 * time.Second, Exact: true})
 	st, err := newStore(src, scene.Options{})

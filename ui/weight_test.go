@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestAllocationsSayThatTheyAreAnEstimate, in every place that shows them, and how good it is.
+// TestAllocationsSayThatTheyAreAnEstimate: each view that shows allocations says that they are an estimate, and its
+// error.
 func TestAllocationsSayThatTheyAreAnEstimate(t *testing.T) {
 	s := hogged(t, 160, 50)
 	est := s.model.Weights.Allocations()
@@ -32,7 +33,7 @@ func TestAllocationsSayThatTheyAreAnEstimate(t *testing.T) {
 	s.misses("estimate")
 }
 
-// TestTooFewAllocationsAreNoShares: nothing is drawn as if it were known.
+// TestTooFewAllocationsAreNoShares: if too few allocations were seen, views show no shares of them.
 func TestTooFewAllocationsAreNoShares(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 400 * time.Millisecond}, scene.Options{})
 	if est := s.model.Weights.Allocations(); est.Ticks == 0 || est.Enough() {

@@ -18,14 +18,15 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// clickOn clicks in the middle of a text on the screen.
+// clickOn clicks on the middle of a text on the screen.
 func (s *screen) clickOn(text string) {
 	s.t.Helper()
 	x, y := s.at(text)
 	s.click(x+len([]rune(text))/2, y)
 }
 
-// still gives the screen a clock that stands unless it is moved: nothing is a double click by accident.
+// still gives the screen a clock that stands still unless the test moves it. A double click needs two clicks at the
+// same time.
 func (s *screen) still() *time.Time {
 	now := time.Unix(1000, 0)
 	s.model.Scene.Now = func() time.Time { return now }
@@ -45,7 +46,7 @@ func TestClickingThroughTheViews(t *testing.T) {
 	if s.model.Page != scene.PageLive {
 		t.Error("not the live view")
 	}
-	s.clickOn("space freeze") // a key of the footer
+	s.clickOn("space freeze") // a key in the footer
 	s.sees("FROZEN")
 }
 
@@ -73,7 +74,7 @@ func TestClickingInTheTableOfThreads(t *testing.T) {
 	}
 	_, y := s.at("▾ http ×8")
 	s.click(1, y)
-	if slices.ContainsFunc(p.Table.Rows, func(w *threads.TableRow) bool { return w.Name == "http-3" }) { // under the table it is named
+	if slices.ContainsFunc(p.Table.Rows, func(w *threads.TableRow) bool { return w.Name == "http-3" }) { // below the table its name may appear
 		t.Errorf("http-3 is still in the table:\n%s", s.text())
 	}
 	s.click(1, y)
@@ -119,7 +120,7 @@ func TestClickingInTop(t *testing.T) {
 	if p.Table.Cursor.Label != "Float#to_s" {
 		t.Errorf("%+v", *p.Table.Cursor)
 	}
-	s.clickOn("Float#to_s") // the clock stands: a double click
+	s.clickOn("Float#to_s") // a double click, because the clock stands still
 	if s.model.Page != scene.PageLive || s.model.Flame.Search == nil {
 		t.Error("a double click does not find it in the flamegraph")
 	}
@@ -153,7 +154,7 @@ func TestClickingInTheFlamePage(t *testing.T) {
 	}
 	s.clickOn("Server#handle")
 	s.sees("zoomed")
-	rs := make(recordings) // with deeper stacks
+	rs := make(recordings) // a recording with deeper stacks
 	rs.picture(t, "hog", scene.Options{}, 80, 24)
 	m, err := NewModel(rs["hog"], scene.Options{})
 	if err != nil {
@@ -215,7 +216,7 @@ func TestTheMouseOnTheTimelinePage(t *testing.T) {
 	}
 }
 
-// TestClicksEverywhere: no place of any view is out of bounds, at no size, and the screen stays whole.
+// TestClicksEverywhere: a click at any place of any view is safe, at any size. The screen stays complete.
 func TestClicksEverywhere(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 3 * time.Second, ExtraNames: hostileNames}, scene.Options{})
 	for _, id := range pagesOfOne() {

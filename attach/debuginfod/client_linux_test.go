@@ -20,7 +20,7 @@ import (
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
-// stripped builds a library without names, and its debug file.
+// stripped builds a library without symbols, and returns it with the content of its debug file.
 func stripped(t *testing.T, flags ...string) (m *mapped.Module, debug []byte) {
 	t.Helper()
 	dir := t.TempDir()
@@ -73,8 +73,8 @@ func serve(t *testing.T, answer http.HandlerFunc) string {
 
 func same(library string) string { return library }
 
-// TestFileIsFetched: the debug file of a stripped library comes from the second server, by way of a redirect. The
-// library then has its names. Another run finds the file in the cache.
+// TestFileIsFetched: the debug file of a stripped library is fetched from the second server, through a redirect. The
+// library then has its symbols. Another client finds the file in the cache.
 func TestFileIsFetched(t *testing.T) {
 	m, debug := stripped(t)
 	var mu sync.Mutex
@@ -117,7 +117,7 @@ func TestFileIsFetched(t *testing.T) {
 	if want := "/buildid/" + m.BuildID + "/debuginfo"; len(paths) != 1 || paths[0] != want || referers[0] != "" {
 		t.Errorf("asked for %q from %q", paths, referers)
 	}
-	kept, err := os.ReadFile(filepath.Join(folder, m.BuildID, "debuginfo")) // where elfutils looks
+	kept, err := os.ReadFile(filepath.Join(folder, m.BuildID, "debuginfo")) // the place where elfutils searches
 	if err != nil || string(kept) != string(debug) {
 		t.Errorf("%d bytes kept: %v", len(kept), err)
 	}
@@ -129,7 +129,8 @@ func TestFileIsFetched(t *testing.T) {
 	}
 }
 
-// TestHostileServers: whatever a server does, no file is shown or left behind, and one line without secrets says why.
+// TestHostileServers: whatever a server does, no file is shown or left behind. One line without secrets gives the
+// reason.
 func TestHostileServers(t *testing.T) {
 	m, debug := stripped(t)
 	_, other := stripped(t, "-DOTHER", "-Wl,--build-id=0x0123456789")
@@ -202,7 +203,7 @@ func TestHostileServers(t *testing.T) {
 	}
 }
 
-// TestUnusualBuildIDs: a build id that is no path of its own, and files beyond the limit, are not asked for.
+// TestUnusualBuildIDs: build ids of an unusual form, and files beyond the limit, are not requested.
 func TestUnusualBuildIDs(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "cache")
 	c := client(t, short, folder, "http://127.0.0.1:1")
@@ -224,8 +225,8 @@ func TestUnusualBuildIDs(t *testing.T) {
 	}
 }
 
-// TestFewAtOnce: two files are fetched at once and the others wait. A dump waits for none of them for longer than it
-// says, and closing ends them all.
+// TestFewAtOnce: only maxAtOnce files are fetched at once, and the others wait. Wait returns after its time limit, and
+// Close ends all fetches.
 func TestFewAtOnce(t *testing.T) {
 	asked := make(chan struct{}, 100)
 	c := client(t, long, t.TempDir(), serve(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -245,14 +246,14 @@ func TestFewAtOnce(t *testing.T) {
 	if _, pending := c.File("01234567"); !pending || !strings.Contains(c.Missing(same), "10 of 10") || !strings.HasSuffix(c.Missing(same), errPending.Error()) {
 		t.Errorf("pending %v, %s", pending, c.Missing(same))
 	}
-	c.Wait(t.Context(), time.Hour) // another process
+	c.Wait(t.Context(), time.Hour) // returns at once, because the first Wait has set the time limit
 	c.Close()
 	if _, pending := c.File("01234567"); pending {
 		t.Error("it is pending after Close")
 	}
 }
 
-// TestBudget: once all the time or all the bytes are spent, no server is asked.
+// TestBudget: if all of the time or all of the bytes are spent, no server gets a request.
 func TestBudget(t *testing.T) {
 	m, debug := stripped(t)
 	for name, l := range map[string]limits{
@@ -272,7 +273,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestStrangersFolder: nothing is asked if another user may write to the cache folder.
+// TestStrangersFolder: if another user may write to the cache folder, no server gets a request.
 func TestStrangersFolder(t *testing.T) {
 	folder := t.TempDir()
 	if err := os.Chmod(folder, 0o777); err != nil {
@@ -286,7 +287,7 @@ func TestStrangersFolder(t *testing.T) {
 	}
 }
 
-// TestURLs: only http and https are servers, and errors repeat no URL.
+// TestURLs: only http and https URLs are accepted as servers, and errors do not contain the URLs.
 func TestURLs(t *testing.T) {
 	for _, urls := range []string{"", " ", "ima:ignore", "file:///secret", "https://", "http://a ftp://user:secret@b", "http://%secret",
 		"secret", strings.Repeat("http://secret ", maxServers+1)} {
@@ -308,8 +309,8 @@ func TestNoDowngrade(t *testing.T) {
 	}
 }
 
-// TestRedirectIntoTheNetwork: a server cannot have ddtop ask a host of ddtop's own network, by address or by name,
-// unless the user has named the host. A proxy is a host that the user has named.
+// TestRedirectIntoTheNetwork: a server cannot redirect ddtop to a host of ddtop's own network, by address or by name.
+// Such hosts are allowed only if the user has named them. A proxy counts as named by the user.
 func TestRedirectIntoTheNetwork(t *testing.T) {
 	m, debug := stripped(t)
 	l, err := net.Listen("tcp", "127.0.0.2:0")
@@ -358,8 +359,8 @@ func TestRedirectIntoTheNetwork(t *testing.T) {
 	}
 }
 
-// TestDiskStaysUsable: a file takes at most its share of what is free on the disk of the cache. What a killed ddtop has
-// left of a file is removed, but not while another ddtop may be fetching it.
+// TestDiskStaysUsable: a file takes at most its share of the free space on the cache's disk. Partial files of a killed
+// ddtop are removed, but not while another ddtop may be fetching them.
 func TestDiskStaysUsable(t *testing.T) {
 	m, debug := stripped(t)
 	cache := t.TempDir()

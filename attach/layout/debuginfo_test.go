@@ -15,7 +15,7 @@ import (
 	"github.com/ddtop/ddtop/internal/elftest"
 )
 
-// sparse is a file of zeros behind its start, without an end.
+// sparse is an endless file that has zeros after its start.
 type sparse struct{ start []byte }
 
 func (s sparse) ReadAt(b []byte, off int64) (int, error) {
@@ -27,8 +27,8 @@ func (s sparse) ReadAt(b []byte, off int64) (int, error) {
 	return len(b), nil
 }
 
-// unitsOf are n units of DWARF 4, each with the same entries, and abbreviations that begin step bytes after the last
-// one's.
+// unitsOf returns n units of DWARF 4 with the same entries. The abbreviations of each unit begin step bytes after the
+// previous unit's.
 func unitsOf(n, step int, entries []byte) []byte {
 	var b []byte
 	for i := range n {
@@ -40,7 +40,7 @@ func unitsOf(n, step int, entries []byte) []byte {
 	return b
 }
 
-// abbrev is an abbreviation: a compile unit (number 1) or a base type of another number, with attributes.
+// abbrev returns an abbreviation with attributes: a compile unit (number 1), or a base type with another number.
 func abbrev(number, tag byte, children bool, attributes ...byte) []byte {
 	b := []byte{number, tag, 0}
 	if children {
@@ -56,13 +56,13 @@ const (
 	formFlagPresent, formData = 0x19, 0x0f // DW_FORM_flag_present, DW_FORM_udata
 )
 
-// debugSections are a file's sections of DWARF, uncompressed.
+// debugSections returns a file's sections of DWARF, uncompressed.
 func debugSections(info, abbrevs, str []byte) []elftest.Section {
 	return []elftest.Section{{Name: ".debug_info", Type: elf.SHT_PROGBITS, Content: info},
 		{Name: ".debug_abbrev", Type: elf.SHT_PROGBITS, Content: abbrevs}, {Name: ".debug_str", Type: elf.SHT_PROGBITS, Content: str}}
 }
 
-// hostileDWARF are files whose debug information asks for much more than their size, by name.
+// hostileDWARF returns files whose debug information needs much more memory or time than their size suggests, by name.
 func hostileDWARF(t testing.TB) map[string][]byte {
 	small := debugSections(unitsOf(1, 0, []byte{1, 0}), append(abbrev(1, compileUnit, true), 0), []byte{0})
 	with := func(more ...elftest.Section) []byte { return elftest.Make(t, append(small, more...), nil) }
@@ -74,30 +74,31 @@ func hostileDWARF(t testing.TB) map[string][]byte {
 		"a .zdebug_ section":   with(elftest.Section{Name: ".zdebug_line", Type: elf.SHT_PROGBITS, Claim: 2 << 30}),
 		"relocations":          with(elftest.Section{Name: ".rela.debug_info", Type: elf.SHT_RELA, Info: 1, Link: 1, Claim: 900 << 20}),
 		"a compressed section": with(elftest.Section{Name: ".debug_line_str", Type: elf.SHT_PROGBITS, Flags: elf.SHF_COMPRESSED, Content: elftest.Zeros(t, 900)}),
-		// 60,000 tables, each of which ends where the first does.
+		// 60,000 tables end at the end of the first table.
 		"abbreviations that overlap": elftest.Make(t, debugSections(unitsOf(60_000, 5, []byte{1}),
 			append(bytes.Repeat(abbrev(1, compileUnit, false), 600_000), 0), []byte{0}), nil),
-		// Entries of one byte with a million attributes of none.
+		// Entries of one byte have a million attributes without bytes.
 		"attributes without bytes": elftest.Make(t, debugSections(unitsOf(1, 0, append([]byte{1}, bytes.Repeat([]byte{2}, 1<<20)...)),
 			append(append(abbrev(1, compileUnit, true), abbrev(2, baseType, false, bytes.Repeat([]byte{attrName, formFlagPresent}, 1<<20)...)...), 0), []byte{0}), nil),
-		// 131,072 entries of five bytes with a name of 16 MiB each.
+		// 131,072 entries of five bytes have a name of 16 MiB each.
 		"long names": elftest.Make(t, debugSections(unitsOf(1, 0, append([]byte{1}, bytes.Repeat([]byte{2, 0, 0, 0, 0}, 1<<17)...)),
 			append(append(abbrev(1, compileUnit, true), abbrev(2, baseType, false, attrName, formStrp)...), 0), longString), nil),
-		// 1,000 units with a name of 1 MiB each.
+		// 1,000 units have a name of 1 MiB each.
 		"long names of units": elftest.Make(t, debugSections(unitsOf(1000, 0, []byte{1, 0, 0, 0, 0}),
 			append(abbrev(1, compileUnit, false, attrName, formStrp), 0), longString[15<<20:]), nil),
-		// Numbers that the unit's end cuts: each of 256 attributes is read from the same place to the end of 16 MiB.
+		// The unit's end cuts a number. Each of 256 attributes is read from the same place to the end of 16 MiB.
 		"a number without an end": elftest.Make(t, debugSections(unitsOf(1, 0, append([]byte{1}, bytes.Repeat([]byte{0x82}, 16<<20)...)),
 			append(abbrev(1, compileUnit, true, bytes.Repeat([]byte{attrName, formData}, 256)...), 0), []byte{0}), nil),
 	}
 }
 
-// mostDebugMemory is what the reading of debug information may take, in bytes.
+// mostDebugMemory limits the memory for reading debug information, in bytes.
 const mostDebugMemory = 512 << 20
 
-// TestHostileDWARF: what a file's debug information claims costs little memory and time, or the context's end ends it.
+// TestHostileDWARF: whatever a file's debug information claims, reading it takes little memory and time. Or it ends
+// with the context.
 func TestHostileDWARF(t *testing.T) {
-	const within = 30 * time.Second // the old code took minutes or gigabytes
+	const within = 30 * time.Second // a reader without limits takes minutes or gigabytes
 	for name, file := range hostileDWARF(t) {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			f, err := elf.NewFile(sparse{file})
@@ -126,7 +127,7 @@ func TestHostileDWARF(t *testing.T) {
 	}
 }
 
-// heapPeak watches the memory of the heap's objects, living and not yet collected, in bytes; stop returns the most.
+// heapPeak measures the heap in bytes, with objects that are not collected yet. stop returns the greatest value.
 func heapPeak() (before uint64, stop func() uint64) {
 	read := func() uint64 {
 		s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
@@ -151,7 +152,7 @@ func heapPeak() (before uint64, stop func() uint64) {
 	return before, func() uint64 { close(done); return <-most }
 }
 
-// TestDerivingEnds: the end of the context ends the reading of sections, of units and of entries.
+// TestDerivingEnds: if the context ends, the reading of sections, of units and of entries ends, too.
 func TestDerivingEnds(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	file := hostileDWARF(t)["long names"]
@@ -172,7 +173,7 @@ func TestDerivingEnds(t *testing.T) {
 	}
 }
 
-// TestLongStringsAreCut: each string of a section ends within the limit, and short ones stay.
+// TestLongStringsAreCut: each string of a section ends within the limit. Short strings stay unchanged.
 func TestLongStringsAreCut(t *testing.T) {
 	b := []byte("rb_thread_t\x00\x00" + strings.Repeat("x", 3*maxDebugString) + "\x00RClass\x00open")
 	size := len(b)

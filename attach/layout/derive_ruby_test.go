@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// rubyFile returns the file that holds a Ruby's VM: its libruby, or itself.
+// rubyFile returns the file that contains a Ruby's VM: its libruby, or the ruby program itself.
 func rubyFile(t *testing.T, r rubytest.Ruby) string {
 	t.Helper()
 	bin := filepath.Join(r.Root, r.Bin)
@@ -29,8 +29,8 @@ func rubyFile(t *testing.T, r rubytest.Ruby) string {
 	return bin
 }
 
-// TestDeriveRuby derives the table of every Ruby that was built with -g and compares each field and constant with the
-// embedded table of its release.
+// TestDeriveRuby: for every Ruby that was built with -g, each derived field and constant equals the embedded table of
+// its release.
 func TestDeriveRuby(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		m, err := mapped.OpenFile(rubyFile(t, r))
@@ -57,7 +57,7 @@ func TestDeriveRuby(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Nothing is borrowed from the table it is compared with: only from another release's.
+		// The derivation may borrow only from another release's table, never from the table that it is compared with.
 		if !hasUnit(t, info, "vm.c") {
 			rubytest.Skip(t, "its C part was built without debug information: only a JIT's Rust has some")
 		}

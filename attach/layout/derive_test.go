@@ -25,7 +25,7 @@ func compile(t testing.TB, flags ...string) string {
 	return out
 }
 
-// deriveFile derives the known names from a file. If known is nil, it uses the names of the embedded tables.
+// deriveFile derives the known names from a file. If known is nil, it derives the names of the embedded tables.
 func deriveFile(t testing.TB, path string, known *names, o DeriveOptions) (*Derived, error) {
 	t.Helper()
 	f, err := elf.Open(path)
@@ -43,7 +43,7 @@ func deriveFile(t testing.TB, path string, known *names, o DeriveOptions) (*Deri
 	return derive(t.Context(), info, known, o)
 }
 
-// TestDerive compares what is derived with what the compiled program itself says of its structs, in every form of debug
+// TestDerive: the derived layout equals what the compiled program prints of its structs, in every form of debug
 // information that compilers write.
 func TestDerive(t *testing.T) {
 	for _, flags := range [][]string{
@@ -80,7 +80,7 @@ func TestDerive(t *testing.T) {
 	}
 }
 
-// namesIn returns the names in the program's text, the names of base, and the names that every Ruby has.
+// namesIn returns the names in the program's output, the names of base, and the names that every Ruby has.
 func namesIn(said string, base *Table) *names {
 	n := newNames()
 	n.addTable(base)
@@ -134,7 +134,8 @@ func compareWithProgram(t *testing.T, table *Table, said string) {
 	}
 }
 
-// TestDeriveErrors says what is not debug information, and what is not Ruby's.
+// TestDeriveErrors: without debug information, or without Ruby's structs, deriving returns an error that gives the
+// reason.
 func TestDeriveErrors(t *testing.T) {
 	if _, err := deriveFile(t, compile(t), nil, DeriveOptions{}); !errors.Is(err, errNoDebugInfo) {
 		t.Errorf("without -g: %v", err)
@@ -144,7 +145,7 @@ func TestDeriveErrors(t *testing.T) {
 	}
 }
 
-// TestJSON writes every table and reads it back the same, and refuses what is none.
+// TestJSON: each table is written and read back unchanged, and bad input is refused.
 func TestJSON(t *testing.T) {
 	releases, err := Releases()
 	if err != nil {
@@ -184,7 +185,8 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestNearest chooses the newest table that is not newer.
+// TestNearest: for an unknown version, Nearest returns the newest table that is not newer, or the oldest table if all
+// are newer.
 func TestNearest(t *testing.T) {
 	for version, want := range map[string]string{"2.4.0": "2.5.0", "3.2.99": "3.2.11", "3.5.0": "3.4.11", "3.4.2": "3.4.2", "9.0.0": "4.1.0"} {
 		if _, got, err := Nearest(version, "x86_64", false); err != nil || got != want {
@@ -196,7 +198,7 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// FuzzDerive derives from damaged files: an error or a table, never a panic or an endless walk.
+// FuzzDerive: deriving from a damaged file gives an error or a table. It neither panics nor loops forever.
 func FuzzDerive(f *testing.F) {
 	whole, err := os.ReadFile(compile(f, "-g", "-Os"))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// rows reads a table of testdata: the releases of its columns, and its rows.
+// rows reads a table of testdata. It returns the releases of the columns, and the rows.
 func rows(t *testing.T, file string) (releases []string, out [][]string) {
 	t.Helper()
 	b, err := os.ReadFile(file)
@@ -44,7 +44,7 @@ func table(t *testing.T, release, machine string, jmpBuf bool) *Table {
 	return tb
 }
 
-// place writes what a table knows under a name as the data files do.
+// place returns what a table has for a name, in the form of the data files.
 func place(tb *Table, name string, likeThis string) string {
 	if structName, ok := strings.CutSuffix(name, ".__size"); ok {
 		if n := tb.Size(structName); n >= 0 {
@@ -72,7 +72,7 @@ func place(tb *Table, name string, likeThis string) string {
 	return fmt.Sprint(f.Offset)
 }
 
-// TestOffsetsThatRubyConfirmed compares with numbers that a reader of real processes used, whose results Ruby
+// TestOffsetsThatRubyConfirmed: the tables have the numbers of a reader of real processes, whose results Ruby
 // confirmed.
 func TestOffsetsThatRubyConfirmed(t *testing.T) {
 	compared := 0
@@ -127,8 +127,9 @@ func TestEveryReleaseFindsItsTable(t *testing.T) {
 			checkTable(t, tb)
 		}
 	}
-	// 2.5.0-2.5.9, 2.6.0-10, 2.7.0-8, 3.0.0-7, 3.1.0-7, 3.2.0-11, 3.3.0-12, 3.4.0-11, 4.0.0-6, 4.1.0; arm64 from 2.7 to
-	// 4.0, without 3.0.0. A patch release or a series that is new to the tables is counted here.
+	// The releases are 2.5.0-2.5.9, 2.6.0-10, 2.7.0-8, 3.0.0-7, 3.1.0-7, 3.2.0-11, 3.3.0-12, 3.4.0-11, 4.0.0-6 and
+	// 4.1.0. For arm64 they are 2.7 to 4.0, without 3.0.0. If a patch release or a series is added to the tables, add
+	// it here, too.
 	if want := 10 + 11 + 9 + 8 + 8 + 12 + 13 + 12 + 7 + 1; machines["x86_64"] != want {
 		t.Errorf("%d releases on x86_64, want %d", machines["x86_64"], want)
 	}
@@ -137,7 +138,7 @@ func TestEveryReleaseFindsItsTable(t *testing.T) {
 	}
 }
 
-// checkTable checks what holds for every layout.
+// checkTable checks what must be true of every layout.
 func checkTable(t *testing.T, tb *Table) {
 	t.Helper()
 	for _, name := range []string{"rb_vm_struct", "rb_thread_struct", "rb_execution_context_struct", "rb_control_frame_struct",
@@ -191,7 +192,8 @@ func TestUnknownReleases(t *testing.T) {
 	}
 }
 
-// TestJmpBufMovesWhatFollowsIt holds the numbers measured for the two configurations.
+// TestJmpBufMovesWhatFollowsIt: the offsets equal the numbers measured in the two configurations, with and without
+// jmp_buf.
 func TestJmpBufMovesWhatFollowsIt(t *testing.T) {
 	for _, test := range []struct {
 		release, machine, field string

@@ -13,11 +13,12 @@ import (
 	"github.com/ddtop/ddtop/internal/golden"
 )
 
-// baseTable is the dictionary of the other tables. It makes them smaller than the other tables that were tried do.
+// baseTable is the dictionary for compressing the other tables. Of the tables that were tried, it gives the smallest
+// file.
 const baseTable = "3.3.0.x86_64.json"
 
-// TestPacked: tables.bin has the tables of the folder, each with its text and its head. After a change of a table,
-// go test -update writes the file.
+// TestPacked: tables.bin has the tables of the folder, each with its text and its head. After a change of a table, run
+// go test -update to write the file.
 func TestPacked(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("tables/*.json")
@@ -59,7 +60,7 @@ func TestPacked(t *testing.T) {
 	}
 }
 
-// pack makes tables.bin. The first table is the dictionary of the others.
+// pack returns the content of tables.bin. The first table is the dictionary of the others.
 func pack(t *testing.T, order []string, texts map[string][]byte, heads map[string]head) []byte {
 	var list []packedTable
 	var tables bytes.Buffer

@@ -30,7 +30,8 @@ func TestReadCString(t *testing.T) {
 	}
 }
 
-// slow hides that Pages knows single bytes: what lies behind the text in its page is readable, as in a process.
+// slow is a memory in which, as in a process, the rest of the page after a text can be read. Pages alone has single
+// bytes.
 type slow struct{ *memtest.Pages }
 
 func (s *slow) Read(addr attach.Address, buf []byte) error {

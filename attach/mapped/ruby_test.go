@@ -7,15 +7,15 @@ import (
 	"testing"
 )
 
-// TestFindRubyModules: which of a process's files are taken for its Ruby.
+// TestFindRubyModules: of the files of a process, the right one is taken for its Ruby.
 func TestFindRubyModules(t *testing.T) {
 	refuse := errors.New("may not be opened")
 	for name, test := range map[string]struct {
 		paths []string
 		exe   string
-		// ruby are the files that define ruby_version, refused those that can't be opened.
+		// ruby are the files that define ruby_version. refused are the files among them that cannot be opened.
 		ruby, refused []string
-		// idle are the images of ruby that nothing has started.
+		// idle are the files in ruby whose interpreter was not started.
 		idle    []string
 		want    string // separated by blanks
 		program bool
@@ -63,7 +63,8 @@ func TestFindRubyModules(t *testing.T) {
 	}
 }
 
-// TestMappedImages: a file that was replaced and loaded again is two images, and so is a file that is loaded twice.
+// TestMappedImages: a file that was replaced and loaded again counts as two images. So does a file that is loaded
+// twice.
 func TestMappedImages(t *testing.T) {
 	m := func(start Address, path string, inode, offset uint64) Mapping {
 		return Mapping{Start: start, End: start + 1, Path: path, Inode: inode, Offset: offset}
@@ -71,9 +72,9 @@ func TestMappedImages(t *testing.T) {
 	var got []int
 	for _, of := range MappedImages([]Mapping{
 		m(1, "/a", 1, 0), m(2, "/a", 1, 4096), m(3, "/b", 2, 0), m(4, "/a", 1, 8192), // one file, and another between its segments
-		m(5, "/a", 1, 0), m(6, "/a", 1, 4096), // loaded again
-		m(7, "/a", 9, 0), m(8, "/a", 9, 4096), // another file of that name
-		m(9, "[heap]", 0, 0), m(10, "/c", 3, 4096), m(11, "/c", 3, 8192), // without its beginning
+		m(5, "/a", 1, 0), m(6, "/a", 1, 4096), // the same file, loaded again
+		m(7, "/a", 9, 0), m(8, "/a", 9, 4096), // another file with this name
+		m(9, "[heap]", 0, 0), m(10, "/c", 3, 4096), m(11, "/c", 3, 8192), // a file without its beginning
 	}) {
 		got = append(got, len(of.Mappings))
 	}
@@ -82,7 +83,8 @@ func TestMappedImages(t *testing.T) {
 	}
 }
 
-// TestImagesWithCode: a file that is mapped once more to be read is not an image, unless no image has code.
+// TestImagesWithCode: if a file is mapped once more only for reading, this mapping is no image. If no image of the file
+// has code, it is one.
 func TestImagesWithCode(t *testing.T) {
 	read := Mapping{Start: 1, End: 2, Path: "/a", Inode: 1}
 	head, code := Mapping{Start: 3, End: 4, Path: "/a", Inode: 1}, Mapping{Start: 4, End: 5, Path: "/a", Inode: 1, Offset: 4096, Exec: true}

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// field and text make messages of protobuf.
+// field and text return messages of protobuf.
 func field(number int, content []byte) []byte {
 	b := binary.AppendUvarint(nil, uint64(number)<<3|2)
 	return append(binary.AppendUvarint(b, uint64(len(content))), content...)
@@ -18,8 +18,8 @@ func text(key, value string) []byte {
 	return slices.Concat(field(pairKey, []byte(key)), field(pairValue, field(valueString, []byte(value))))
 }
 
-// TestTexts: what is no text is left out; of several attributes of one name the last counts, of two names of the
-// environment the newer.
+// TestTexts: a value that is not clean text is left out. If an attribute comes several times, the last one counts. If
+// the environment has both its old and its new name, the new one counts.
 func TestTexts(t *testing.T) {
 	var c Context
 	for _, a := range []Attribute{{keyService, "first"}, {keyService, "shop"}, {keyVersion, "a\x1b[31m"}, {keyHost, "\xff"}, {keyContainer, strings.Repeat("x", maxText+1)},
@@ -37,7 +37,7 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// check holds of every Context.
+// check checks what must be true of every Context.
 func check(t *testing.T, c Context) {
 	texts := []string{c.Service, c.Env, c.Version, c.RuntimeID, c.Host, c.ContainerID, c.Tracer, c.TracerVersion, c.TracerLanguage, c.Threads.Version}
 	texts = slices.Concat(texts, c.Tags, c.Threads.Keys)

@@ -38,7 +38,7 @@ func (p *publisher) line(t *testing.T) string {
 	return strings.TrimSpace(s)
 }
 
-// publish starts the program. Arguments that are bytes are files for it.
+// publish starts the program. It writes each argument of type []byte to a file, and passes the file.
 func publish(t *testing.T, args ...any) *publisher {
 	t.Helper()
 	dir := t.TempDir()
@@ -91,7 +91,7 @@ func open(t *testing.T, pid int) *attach.Process {
 	return p
 }
 
-// message is a payload of attributes of the process, and of those that say how threads publish.
+// message returns a payload with attributes of the process, and attributes that say how threads publish their spans.
 func message(attributes map[string]string, threadKeys ...string) (out []byte) {
 	var resource []byte
 	for key, value := range attributes {
@@ -109,11 +109,11 @@ func message(attributes map[string]string, threadKeys ...string) (out []byte) {
 	return out
 }
 
-// shop is what most tests publish.
+// shop has the attributes that most tests publish.
 var shop = map[string]string{keyService: "shop", keyEnv: "prod", keyVersion: "1.2", keyRuntimeID: "0f7a", keyHost: "h1", keyContainer: "c1", keyTracer: "libdatadog",
 	keyTracerVer: "2.46.0", keyTracerLang: "ruby", "team": "payments"}
 
-// asShop is what is to be read then.
+// asShop checks that a Context has the attributes of shop.
 func asShop(t *testing.T, c Context) {
 	t.Helper()
 	want := Context{Service: "shop", Env: "prod", Version: "1.2", RuntimeID: "0f7a", Host: "h1", ContainerID: "c1", Tracer: "libdatadog", TracerVersion: "2.46.0",
@@ -149,7 +149,7 @@ func TestRead(t *testing.T) {
 	})
 }
 
-// TestHostileMapping: what a program writes can't have anything read but its own memory, nor more than the limits.
+// TestHostileMapping: whatever a program writes, ddtop reads only the program's own memory, and at most the limits.
 func TestHostileMapping(t *testing.T) {
 	head := func(change func(h []byte)) []byte {
 		h := make([]byte, headerSize)
@@ -179,7 +179,7 @@ func TestHostileMapping(t *testing.T) {
 	}
 }
 
-// TestRacingWriter: a program publishes two contexts in turn, in memory that it frees. None may be read that is of
+// TestRacingWriter: a program publishes two contexts in turn, in memory that it frees. ddtop must never read a mix of
 // both.
 func TestRacingWriter(t *testing.T) {
 	rubytest.OftenEnough(t)
@@ -211,7 +211,7 @@ func TestRacingWriter(t *testing.T) {
 	}
 }
 
-// pack makes a map of MessagePack, with other values between.
+// pack returns a map of MessagePack, with additional values in between.
 func pack(attributes ...string) []byte {
 	b := []byte{0xde, 0, byte(len(attributes)/2 + 3)}
 	word := func(s string) { b = append(append(b, 0xd9, byte(len(s))), s...) }
@@ -243,7 +243,7 @@ func TestTracerInfo(t *testing.T) {
 	if !reflect.DeepEqual(own, want) || len(attributes) != 8 {
 		t.Errorf("it says %+v, not %+v; %v", own, want, attributes)
 	}
-	// A child that has not configured its tracer is no second process of that runtime-id.
+	// A forked child that has not configured its tracer does not count as a second process with this runtime-id.
 	fmt.Fprintln(p.in, "fork")
 	pid, err := strconv.Atoi(p.line(t))
 	if err != nil {
@@ -256,8 +256,8 @@ func TestTracerInfo(t *testing.T) {
 	}
 }
 
-// TestLooksLikeTracerInfo: a file in the root folder, which a program can have opened without the right to read it,
-// looks like a memfd.
+// TestLooksLikeTracerInfo: a file in the root folder can have the name of a memfd. A program can open it without the
+// right to read it. ddtop must not use such a file.
 func TestLooksLikeTracerInfo(t *testing.T) {
 	path := "/memfd:" + tracerInfoFile + "file" + strconv.Itoa(os.Getpid())
 	f, err := os.Create(path)

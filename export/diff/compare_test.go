@@ -20,8 +20,8 @@ func measured(s exporttest.Shop) weights.Measured {
 	return weights.Measured{Process: s.Proc, Dict: s.Dict, Weights: s.Weights}
 }
 
-// laterShop is the shop in 15 s, half as long. Reports#build costs four times as much. http-1 does not read, and is new
-// in a method.
+// laterShop is the shop measured for half as long, with half of the times. Per second, garbage collection in
+// Reports#build takes four times as long. http-1 does not read.
 func laterShop() weights.Measured {
 	s := exporttest.NewShop()
 	s.Weights.FromNS += 15e9
@@ -38,7 +38,8 @@ func laterShop() weights.Measured {
 	return measured(s)
 }
 
-// TestDifference: by state and function, each for a second, whatever the lengths.
+// TestDifference: two measurements of different lengths are compared by stack and state. All times are per second of
+// the measurement.
 func TestDifference(t *testing.T) {
 	a, err := CompareMeasured(measured(exporttest.NewShop()), flamegraph.Wall)
 	if err != nil {
@@ -63,8 +64,8 @@ func TestDifference(t *testing.T) {
 	}
 }
 
-// TestDifferenceOfAProfile: a profile does not differ from its source, with and without times, by every metric. If it
-// lacks ddtop's states, it has its own words for states.
+// TestDifferenceOfAProfile: a profile does not differ from the measurement that it was written from. This holds for
+// every metric, with and without timestamps in the profile.
 func TestDifferenceOfAProfile(t *testing.T) {
 	shop := exporttest.NewShop()
 	r, err := flamegraph.NewRolling(0, 0)
@@ -117,7 +118,8 @@ func TestDifferenceOfAProfile(t *testing.T) {
 	}
 }
 
-// TestDifferenceOfOthersProfiles: what a profile lacks is said.
+// TestDifferenceOfOthersProfiles: a CPU profile of another tool can be compared. If the profile lacks the metric,
+// nanoseconds or a duration, the error names what is missing.
 func TestDifferenceOfOthersProfiles(t *testing.T) {
 	fn := &profile.Function{ID: 1, Name: "main.work"}
 	at := &profile.Location{ID: 1, Line: []profile.Line{{Function: fn}}}
@@ -143,8 +145,8 @@ func TestDifferenceOfOthersProfiles(t *testing.T) {
 	}
 }
 
-// TestDifferenceWithoutStacksComesLast: time whose stack could not be read differs with the reading, and not with the
-// code. So it comes last.
+// TestDifferenceWithoutStacksComesLast: time without a stack depends on how well ddtop could read, and not on the
+// program's code. So its row is the last one.
 func TestDifferenceWithoutStacksComesLast(t *testing.T) {
 	a := Comparable{DurationNS: 1e9, stacks: map[comparedKey]int64{{flamegraph.NoStack, "running"}: 5e5, {"main;Work#a", "running"}: 1e8}}
 	b := Comparable{DurationNS: 1e9, stacks: map[comparedKey]int64{{flamegraph.NoStack, "running"}: 902e6, {"main;Work#a", "running"}: 2e8, {"main;Work#b", "running"}: 5e7}}
@@ -168,8 +170,8 @@ func TestDifferenceWithoutStacksComesLast(t *testing.T) {
 	}
 }
 
-// TestDifferenceOfNativeFrames: only some of the long waits have their C functions read. The same waits with and
-// without them do not differ, in recordings and in profiles.
+// TestDifferenceOfNativeFrames: ddtop reads the C functions of only some long waits. If one side has C functions and
+// the other side lacks them, ddtop reports no difference, in recordings and in profiles.
 func TestDifferenceOfNativeFrames(t *testing.T) {
 	d := sampler.NewDictionary()
 	ruby := d.InternStackOf([]sampler.FrameID{d.InternFrame(sampler.Frame{Label: "IO.select", C: true}), d.InternFrame(sampler.Frame{Label: "<main>", Path: "a.rb"})})

@@ -16,7 +16,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestHTMLDifference has the figures that the text has.
+// TestHTMLDifference: the page has the same figures as the text. The same input gives the same page.
 func TestHTMLDifference(t *testing.T) {
 	a, err := CompareMeasured(measured(exporttest.NewShop()), flamegraph.Wall)
 	if err != nil {
@@ -73,7 +73,7 @@ func TestHTMLDifferenceIsBounded(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	var peak atomic.Uint64
 	stop, stopped := make(chan bool), make(chan bool)
-	go func() { // it sees less than there was at most, never more
+	go func() { // ReadMemStats can miss the peak, so the test measures too little rather than too much
 		defer close(stopped)
 		var m runtime.MemStats
 		for {
@@ -107,7 +107,7 @@ func TestHTMLDifferenceIsBounded(t *testing.T) {
 	}
 }
 
-// FuzzHTMLDifference: no name becomes markup.
+// FuzzHTMLDifference: no name of a function or state becomes markup.
 func FuzzHTMLDifference(f *testing.F) {
 	f.Add("a", "b")
 	f.Add(exporttest.HostileName, "</script>")

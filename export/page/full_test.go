@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// busyIncident is an incident of a process whose stacks, routes and waits are ever new.
+// busyIncident is an incident of a process with many different stacks, routes and waits.
 func busyIncident(pid, threads, samples int) *Incident {
 	d := sampler.NewDictionary()
 	title := fmt.Sprintf("puma w%d", pid)
@@ -66,8 +66,8 @@ func busyIncident(pid, threads, samples int) *Incident {
 	return n
 }
 
-// TestFullPageIsWritten: a page of as many processes as are followed at once is written, below its size. It says what
-// it left out of which process. The less important parts go first. A small process gives its room to the others.
+// TestFullPageIsWritten: a page of 64 processes is written and stays below 3 MB. The page names the parts that each
+// process lacks. Every process keeps its threads, and a small process keeps everything.
 func TestFullPageIsWritten(t *testing.T) {
 	const small = 32
 	var list []*Incident
@@ -120,7 +120,8 @@ func TestFullPageIsWritten(t *testing.T) {
 	}
 }
 
-// TestEveryPartCanGo: data of a process are written whatever their limit, and say all that is not there.
+// TestEveryPartCanGo: if the limit is too small for any part, the data of a process are still written. The data name
+// every part that was dropped.
 func TestEveryPartCanGo(t *testing.T) {
 	n := busyIncident(7, 40, 60)
 	n.Notes = []sampler.Note{{AtNS: 1e9, Text: strings.Repeat("a note ", 50)}}
@@ -142,8 +143,8 @@ func TestEveryPartCanGo(t *testing.T) {
 	}
 }
 
-// TestPageSumsUpFindings: a page of several processes has the findings of all of them, and one of a single process has
-// no such list.
+// TestPageSumsUpFindings: a page of several processes has a list of the findings of all of them. A page of one
+// process has no such list.
 func TestPageSumsUpFindings(t *testing.T) {
 	var list []*Incident
 	for pid := range 3 {

@@ -14,8 +14,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/growth"
 )
 
-// leakingHeap is the heap of a process in which objects of one class become 200 more with each of ten counts. It has
-// more classes than a page lists, and the one that grows is the smallest.
+// leakingHeap is a heap in which one class gains 200 objects with each of ten counts. The heap has more classes than
+// a page lists, and the growing class is the smallest.
 func leakingHeap(leaked string) *export.Heap {
 	watch := new(growth.Watch)
 	var c *sampler.HeapCount
@@ -32,8 +32,8 @@ func leakingHeap(leaked string) *export.Heap {
 	return export.NewHeap(sampler.Process{PID: 7}, c, watch)
 }
 
-// TestPageHasObjects compares the page's table of classes with heap.json of the same count. Without a count the page
-// has no table.
+// TestPageHasObjects: the page's table of classes has the figures that heap.json has of the same count. A page
+// without a count has no table.
 func TestPageHasObjects(t *testing.T) {
 	n := hostileIncident("puma")
 	if data := exporttest.PageData(t, incidentPage(t, n)); data["heap"] != nil {
@@ -77,7 +77,7 @@ func TestPageHasObjects(t *testing.T) {
 	}
 }
 
-// TestHostileClassesOnPage: names of classes do not become markup.
+// TestHostileClassesOnPage: the name of a class does not become markup.
 func TestHostileClassesOnPage(t *testing.T) {
 	n := hostileIncident(exporttest.HostileName)
 	n.Heap = leakingHeap(exporttest.HostileName)

@@ -26,8 +26,8 @@ func incidentPage(t testing.TB, n *Incident) []byte {
 	return b.Bytes()
 }
 
-// TestIncidentAddsUp: lanes and slices have the same time as a flamegraph's weights, by thread and state, however often
-// their columns were joined.
+// TestIncidentAddsUp: lanes and slices have the same time by thread and state as the flamegraph's weights. Joining
+// columns does not change the sums.
 func TestIncidentAddsUp(t *testing.T) {
 	for seed := range uint64(4) {
 		d := sampler.NewDictionary()
@@ -35,7 +35,7 @@ func TestIncidentAddsUp(t *testing.T) {
 		g := streamtest.New(seed, d)
 		n := NewIncident(p, d, nil)
 		stream := stream.New(p)
-		// The slices have the states of findings.Resting, the lanes what the samples say.
+		// Slices use the states of findings.Resting. Lanes use the states of the samples.
 		var rolling [2]*flamegraph.Rolling
 		for i := range rolling {
 			var err error
@@ -103,10 +103,10 @@ func TestIncidentAddsUp(t *testing.T) {
 			}
 		}
 		for k, ns := range want[0] {
-			if k.state == gvl.Unknown { // time that was not sampled is in no lane
+			if k.state == gvl.Unknown { // lanes do not contain time without samples
 				continue
 			}
-			// A cell is a sum of some thousand float32 at most, each rounded by one part in 2^24.
+			// A cell is a sum of at most a few thousand float32 values. Each is rounded by one part in 2^24.
 			if lanes[k] != ns || math.Abs(cells[k]-float64(ns)) > float64(ns)*1e-3+1 {
 				t.Errorf("seed %d, %v: lanes have %d and %g, weights %d", seed, k, lanes[k], cells[k], ns)
 			}
@@ -118,7 +118,7 @@ func TestIncidentAddsUp(t *testing.T) {
 	}
 }
 
-// TestCellText: what a lane is written as says where each column's text ends.
+// TestCellText: the text of a lane tells where each of its columns ends.
 func TestCellText(t *testing.T) {
 	x := incidentLane{}
 	cell := func(ns map[gvl.State]float32) (c [gvl.NumStates]float32) {
@@ -139,8 +139,8 @@ func TestCellText(t *testing.T) {
 	}
 }
 
-// TestIncidentIsBounded: ten minutes of 50 threads with ever new stacks give a page of less than 3 MB, and take little
-// memory.
+// TestIncidentIsBounded: ten minutes of 50 threads with always new stacks give a page of at most 3 MB. The incident's
+// memory is bounded, too.
 func TestIncidentIsBounded(t *testing.T) {
 	d := sampler.NewDictionary()
 	const threads, seconds, rate = 50, 600, 10
@@ -197,7 +197,7 @@ func TestIncidentIsBounded(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	page := incidentPage(t, n)
-	grown := int64(after.HeapAlloc) - int64(before.HeapAlloc) // with the names, of which there are MaxDictionaryBytes at most
+	grown := int64(after.HeapAlloc) - int64(before.HeapAlloc) // with the names, at most MaxDictionaryBytes
 	t.Logf("page of %d bytes, %d columns of %d threads, %d slices, %d weights, %d dumps; %d MB of memory", len(page), len(n.lanes.columns), len(n.lanes.threads), len(n.weights.slices),
 		n.weights.entries, len(n.dumps.list), grown>>20)
 	if len(page) > 3_000_000 {
@@ -216,7 +216,7 @@ func TestIncidentIsBounded(t *testing.T) {
 	runtime.KeepAlive(n)
 }
 
-// hostileIncident is an incident all of whose names are the given one.
+// hostileIncident is an incident in which every name is the given name.
 func hostileIncident(name string) *Incident {
 	d := sampler.NewDictionary()
 	p := sampler.Process{PID: 7, Title: name, RubyDescription: name, Era: sampler.EraSched, LockRate: 100, StackRate: 100, LayoutNote: name, PriorityNote: name}
@@ -252,7 +252,7 @@ func TestHostileNamesOnPage(t *testing.T) {
 	}
 }
 
-// FuzzHTMLNames puts any name everywhere.
+// FuzzHTMLNames: no name becomes markup, whichever part of the page shows it.
 func FuzzHTMLNames(f *testing.F) {
 	for _, name := range []string{"a", exporttest.HostileName, `</script>`, "<!--<script", "\u2028", "]]>", "\x00", strings.Repeat("é", 5000)} {
 		f.Add(name)
@@ -260,7 +260,7 @@ func FuzzHTMLNames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name string) { exporttest.CheckHarmless(t, incidentPage(t, hostileIncident(name))) })
 }
 
-// TestPageNeedsNothing: a page loads nothing and says so to the browser.
+// TestPageNeedsNothing: a page loads nothing from elsewhere, and its security policy forbids the browser to do so.
 func TestPageNeedsNothing(t *testing.T) {
 	page := string(incidentPage(t, hostileIncident("x")))
 	policy := regexp.MustCompile(`Content-Security-Policy" content="([^"]*)"`).FindStringSubmatch(page)

@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestPageHasOnePlan: one worker lacks CPU and another one's GVL is saturated. A page of one of them advises fewer
-// workers or more processes. A page of both has one plan of advice.
+// TestPageHasOnePlan: one worker lacks CPU, and the GVL of another worker is saturated. A page of one of these
+// workers advises fewer workers or more processes. A page of both has one common plan of advice.
 func TestPageHasOnePlan(t *testing.T) {
 	worker := func(pid int, usedPercent, pressed int64) *Incident {
 		n := NewIncident(sampler.Process{PID: pid, Title: "puma"}, sampler.NewDictionary(), nil)

@@ -10,7 +10,8 @@ import (
 	"github.com/ddtop/ddtop/internal/golden"
 )
 
-// TestStatesScript: what the pages' scripts know of states is gvl's table. go generate writes it.
+// TestStatesScript: the file states.js has the same states as the table of package gvl. `go generate` writes the
+// file.
 func TestStatesScript(t *testing.T) {
 	var order []string
 	for _, s := range gvl.OnPages {
@@ -25,7 +26,8 @@ func TestStatesScript(t *testing.T) {
 	golden.Check(t, filepath.Join("..", "states.js"), []byte(b.String()))
 }
 
-// TestStateColors: the colours of states in the pages' style equal gvl's table, unless a colour depends on the ground.
+// TestStateColors: page.css has the same colour for a state as the table of package gvl. States without a fixed
+// colour are not compared.
 func TestStateColors(t *testing.T) {
 	css, err := pageFiles.ReadFile("page.css")
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/ddtop/ddtop/internal/exporttest"
 )
 
-// TestAllocationExports: an estimate of objects where enough were seen, and no word of them, or an error, where not.
+// TestAllocationExports: if enough allocations were seen, exports estimate the number of objects. Otherwise a profile
+// has no allocations, and the other formats return an error.
 func TestAllocationExports(t *testing.T) {
 	s := exporttest.NewShop()
 	m := measured(s)

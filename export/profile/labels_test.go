@@ -16,8 +16,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// labelRun is the shop's stream as pprof is made of it, with a thread that has no name and sums beside the order of
-// time.
+// labelRun is the input of a profile, made of the shop's stream. It has a timeline and sums, and one of its threads
+// has no name.
 func labelRun(t *testing.T) Measured {
 	t.Helper()
 	s := exporttest.NewShop()
@@ -43,8 +43,8 @@ func labelRun(t *testing.T) Measured {
 	return m
 }
 
-// labelsAt says which labels a sample of a thread has with its time around an instant, in ms since the first sample of
-// Shop.Stream. Ticks are 5 ms apart, so that a state begins in the middle between two of them.
+// labelsAt returns the expected labels of a thread's sample around an instant. ms counts from the first sample of
+// Shop.Stream. Ticks are 5 ms apart, and a state begins in the middle between two ticks.
 func labelsAt(thread int, ms float64) map[string]string {
 	tid := 4250 + thread
 	if thread == 1 {
@@ -86,8 +86,8 @@ func labelsAt(thread int, ms float64) map[string]string {
 	return out
 }
 
-// allLabels returns a sample's labels except for the end of its time. endMS is this end in ms, as labelsAt returns it,
-// or -1 if there is none.
+// allLabels returns a sample's labels, but not the end of its time. endMS is this end, counted as in labelsAt. It is
+// -1 if the sample has no end.
 func allLabels(t *testing.T, m Measured, s *profile.Sample) (labels map[string]string, endMS float64) {
 	t.Helper()
 	labels, endMS = map[string]string{}, -1
@@ -113,7 +113,7 @@ func TestProfileLabelsOfAKnownRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sums := map[string][]int64{} // by labels
+	sums := map[string][]int64{} // keyed by labels
 	add := func(to map[string][]int64, labels map[string]string, values []int64) {
 		k := fmt.Sprint(labels)
 		if to[k] == nil {
@@ -162,7 +162,7 @@ func TestProfileLabelsOfAKnownRun(t *testing.T) {
 	if !reflect.DeepEqual(wall, want) {
 		t.Errorf("ms by thread and state %v, want %v", wall, want)
 	}
-	// Without times the sums are the same.
+	// A profile without timestamps has the same sums.
 	m.Timeline = nil
 	if p, err = Profile(m); err != nil {
 		t.Fatal(err)
@@ -180,7 +180,8 @@ func TestProfileLabelsOfAKnownRun(t *testing.T) {
 	}
 }
 
-// TestGCLabels: every reason has Datadog's words; of several bits those that Ruby names.
+// TestGCLabels: every reason of a collection has the words that Datadog uses. If several bits are set, the labels
+// name the reason that Ruby names.
 func TestGCLabels(t *testing.T) {
 	for _, c := range []struct {
 		reason uint16
@@ -201,7 +202,8 @@ func TestGCLabels(t *testing.T) {
 	}
 }
 
-// TestTimelineLimit: what there is no room for is in the sums, and the profile says since when.
+// TestTimelineLimit: weights that exceed the timeline's limit are still in the sums. The profile then has a comment
+// about sums without timestamps.
 func TestTimelineLimit(t *testing.T) {
 	process, dict, next := exporttest.Random(3)
 	class, stream := gvl.NewClassifier(process, dict), stream.New(process)

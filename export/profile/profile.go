@@ -76,8 +76,8 @@ func (m Measured) Ordered(served, reasons bool) []flamegraph.Entry {
 	return out[:n]
 }
 
-// OnlyEndpoints drops all weights except those of requests and jobs for which match returns true. The argument of
-// match is the request's route or the job's class.
+// OnlyEndpoints keeps only the weights of requests and jobs for which match returns true. The argument of match is
+// the request's route or the job's class.
 func (m *Measured) OnlyEndpoints(match func(name string) bool) {
 	other := func(k flamegraph.Key) bool {
 		at := int(k.Endpoint)

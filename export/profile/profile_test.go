@@ -57,7 +57,7 @@ func TestProfileReadBack(t *testing.T) {
 	if want := [7]int64{w.WallNS, w.CPUNS, w.WaitNS, w.Samples, w.BlameNS, w.Samples, 1e9}; got != want {
 		t.Errorf("sums %v, want %v", got, want)
 	}
-	// One sample, in full.
+	// One sample is compared in full.
 	var x *profile.Sample
 	for _, c := range p.Sample {
 		if c.Value[2] > 0 {
@@ -76,7 +76,7 @@ func TestProfileReadBack(t *testing.T) {
 	if f := fn.Function; f.Name != "DB#query" || f.SystemName != "query" || f.Filename != "/srv/app/db.rb" || f.StartLine != 12 || fn.Line != 17 {
 		t.Errorf("innermost frame %+v line %d", f, fn.Line)
 	}
-	// Two lines of one method are one function and two locations.
+	// Two lines of one method are two locations of one function.
 	var build []*profile.Location
 	for _, l := range p.Location {
 		if l.Line[0].Function.Name == "Reports#build" {
@@ -98,7 +98,7 @@ func TestProfileEmpty(t *testing.T) {
 	}
 }
 
-// TestGoToolPprof lets the tool itself open the file.
+// TestGoToolPprof: `go tool pprof` can open the file.
 func TestGoToolPprof(t *testing.T) {
 	rubytest.Long(t)
 	goTool, err := exec.LookPath("go")
@@ -158,7 +158,7 @@ func TestCollapsedGolden(t *testing.T) {
 	}
 }
 
-// FuzzCollapsed: a name can't add a frame or a line.
+// FuzzCollapsed: no name adds a frame or a line.
 func FuzzCollapsed(f *testing.F) {
 	for _, s := range []string{"a;b", "a\nb 5", "a b", "\r\n", "\u2028", "x 12"} {
 		f.Add(s)
@@ -220,7 +220,7 @@ func TestSpeedscopeGolden(t *testing.T) {
 	if err := json.Indent(&pretty, b.Bytes(), "", " "); err != nil {
 		t.Fatal(err)
 	}
-	// main waits for the others, as http-1 does for the network: what computes is shown first.
+	// main waits for other threads, and http-1 waits for the network. So the thread that computes is shown first.
 	if shown := f.Profiles[f.Active].Name; shown != "worker-3" {
 		t.Errorf("%s is shown first", shown)
 	}
@@ -243,7 +243,8 @@ func BenchmarkProfile(b *testing.B) {
 	}
 }
 
-// TestProfileTellsWhereCodeIsFrom: of the innermost frame in labels, of all in mappings.
+// TestProfileTellsWhereCodeIsFrom: a sample's labels have the origin of its innermost frame. The mappings have the
+// origin of every frame.
 func TestProfileTellsWhereCodeIsFrom(t *testing.T) {
 	d := sampler.NewDictionary()
 	app := d.InternFrame(sampler.Frame{Label: "App#call", Path: "app.rb", Origin: sampler.OriginApp})
@@ -274,7 +275,7 @@ func TestProfileTellsWhereCodeIsFrom(t *testing.T) {
 	}
 }
 
-// TestCollapsedOwn: runs of frames that are not the program's own are one, and no time is lost.
+// TestCollapsedOwn: consecutive frames that are not the program's own code become one frame. No time is lost.
 func TestCollapsedOwn(t *testing.T) {
 	d := sampler.NewDictionary()
 	d.SetThread(sampler.ThreadInfo{ID: 1, Name: "web", HasName: true})

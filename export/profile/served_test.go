@@ -15,7 +15,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// servedShop is the shop whose first entry is split over two requests and the time without a request.
+// servedShop is the shop with its first entry split into three requests and the time without a request. One of the
+// requests has no name.
 func servedShop() Measured {
 	m := measured(exporttest.NewShop())
 	served := func(name string, span uint64) flamegraph.Served {
@@ -35,8 +36,8 @@ func servedShop() Measured {
 	return m
 }
 
-// TestProfileServed: samples have the request of the thread, under Datadog's names. Other formats have one line for
-// all.
+// TestProfileServed: a sample of a profile has the thread's request, under the label names that Datadog uses. Other
+// formats have one line for all requests.
 func TestProfileServed(t *testing.T) {
 	m := servedShop()
 	var b bytes.Buffer
@@ -50,7 +51,7 @@ func TestProfileServed(t *testing.T) {
 	got := map[string]int{}
 	for _, s := range p.Sample {
 		if s.Label[LabelState][0] == gvl.DatadogCPU && s.Label[LabelDdtopState][0] == "io" {
-			continue // the CPU time of a thread in io is a sample of its own
+			continue // the CPU time of a thread in io has its own sample
 		}
 		got[fmt.Sprint(s.Label[labelEndpoint], s.NumLabel[labelSpan], s.NumLabel[labelRootSpan])]++
 	}
@@ -75,7 +76,8 @@ func TestProfileServed(t *testing.T) {
 	}
 }
 
-// TestOnlyEndpoints: entries that do not match, and entries without a request, are left out. The rest is unchanged.
+// TestOnlyEndpoints: only entries of matching requests are kept, and they are unchanged. Entries without a request
+// are dropped.
 func TestOnlyEndpoints(t *testing.T) {
 	m := servedShop()
 	before := len(m.Weights.Entries)

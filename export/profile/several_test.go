@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/internal/exporttest"
 )
 
-// twoShops is the made-up shop twice, under two PIDs, the second half a second later.
+// twoShops is the made-up shop twice, with two PIDs. ddtop attached to the second shop half a second later.
 func twoShops() []Measured {
 	first, second := measured(exporttest.NewShop()), measured(exporttest.NewShop())
 	first.Process.PID, second.Process.PID = 11, 12
@@ -96,7 +96,7 @@ func TestCollapsedAndSpeedscopeOfSeveralProcesses(t *testing.T) {
 	}
 }
 
-// TestFlamegraphOfSeveralProcesses: the outermost frames are the processes, with the time of each.
+// TestFlamegraphOfSeveralProcesses: the outermost frames are the processes. Each has the time of its process.
 func TestFlamegraphOfSeveralProcesses(t *testing.T) {
 	list := twoShops()
 	list[1].Process.Part = "w1"
@@ -115,7 +115,8 @@ func TestFlamegraphOfSeveralProcesses(t *testing.T) {
 	}
 }
 
-// TestCallgrindOfSeveralProcesses: a part each, and a name is written once for all.
+// TestCallgrindOfSeveralProcesses: each process has its own part of the file. A name is written out only once per
+// file.
 func TestCallgrindOfSeveralProcesses(t *testing.T) {
 	var one, all bytes.Buffer
 	list := twoShops()
@@ -135,7 +136,7 @@ func TestCallgrindOfSeveralProcesses(t *testing.T) {
 			t.Errorf("%d lines with %s, want %d", n, of, want)
 		}
 	}
-	if n := strings.Count(all.String(), "=(1) "); n != 2 { // of a file and of a function
+	if n := strings.Count(all.String(), "=(1) "); n != 2 { // one name of a file and one name of a function
 		t.Errorf("the first names are written %d times", n)
 	}
 	if strings.Contains(one.String(), "part: ") {

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestFlamegraphHasOwnCodeFirst: a flamegraph folds code that is not own code, and leaves out threads at rest, as the
-// screen does. With AllFrames it has both.
+// TestFlamegraphHasOwnCodeFirst: like the screen, a flamegraph folds libraries and leaves out threads at rest. With
+// AllFrames it shows both.
 func TestFlamegraphHasOwnCodeFirst(t *testing.T) {
 	d := sampler.NewDictionary()
 	stack := sampler.StackID(0)

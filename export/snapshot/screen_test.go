@@ -15,7 +15,8 @@ import (
 	"github.com/ddtop/ddtop/internal/golden"
 )
 
-// screenOf lays lines out in width by height cells: each is cut at {style} marks, such as {bold #ff0000 on #000000}.
+// screenOf draws lines into a screen of width by height cells. A mark such as {bold #ff0000 on #000000} sets the
+// style of the text behind it.
 func screenOf(width, height int, lines ...string) Screen {
 	s := Screen{Rows: make([][]ScreenCell, height), Width: width, Text: strings.Join(lines, "\n")}
 	for y := range s.Rows {
@@ -52,7 +53,7 @@ func styleOf(marks string) (s ScreenStyle) {
 	return s
 }
 
-// put writes the graphemes that fit into a row from x on, and returns the cell behind them.
+// put writes the graphemes of text that fit into a row, from column x on. It returns the column behind them.
 func put(row []ScreenCell, x int, text string, style ScreenStyle) int {
 	for text != "" {
 		g, w := ansi.FirstGraphemeCluster(text, ansi.GraphemeWidth)
@@ -91,7 +92,7 @@ func TestScreenGolden(t *testing.T) {
 	golden.Check(t, "screen.svg", svg(t, demoScreen(), ScreenOptions{Title: "ddtop <demo>"}))
 }
 
-// checkScreenSVG parses a picture and tests that everything lies on the grid and inside it.
+// checkScreenSVG fails unless everything in a picture lies on the grid and inside of it.
 func checkScreenSVG(t *testing.T, b []byte, w, h int) {
 	t.Helper()
 	dec := xml.NewDecoder(bytes.NewReader(b))

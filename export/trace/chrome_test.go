@@ -48,8 +48,8 @@ func TestChromeGolden(t *testing.T) {
 	golden.Check(t, "chrome.json", bytes.ReplaceAll(text, []byte("},{\"name\""), []byte("},\n{\"name\"")))
 }
 
-// TestChromeFields checks every event against the format's document (Trace Event Format): the fields that each phase
-// needs. Slices of a track must not overlap, and the times by state must be pprof's.
+// TestChromeFields checks every event against the document Trace Event Format. Each phase must have its fields.
+// Slices of a track must not overlap. The times by state must equal those in the pprof file.
 func TestChromeFields(t *testing.T) {
 	list := []measured{shopMeasured(t), randomMeasured(t, 2)}
 	events, _ := chromeOf(t, list...)
@@ -115,10 +115,10 @@ func TestChromeFields(t *testing.T) {
 	if !maps.Equal(states, want) {
 		t.Errorf("slices %v, pprof has %v", states, want)
 	}
-	if held[4242] != 0 { // the random stream has several holders at once
+	if held[4242] != 0 { // not checked for the random stream, which has several holders at once
 		t.Errorf("the GVL's track and the threads' differ by %d ns", held[4242])
 	}
-	if phases[chromeInstant] != 3 || phases[chromeCounter] < 5 { // one collection, one note, one thread that began late
+	if phases[chromeInstant] != 3 || phases[chromeCounter] < 5 { // one collection, one note, one late thread
 		t.Errorf("phases %v", phases)
 	}
 	if named[track{4242, chromeLockTID + 1}] != "GVL" {
@@ -148,8 +148,8 @@ func TestChromeMicros(t *testing.T) {
 	}
 }
 
-// TestChromeStacks: the frames of each slice, from its node to the root, are the frames of its stack. The slice names
-// the innermost frame.
+// TestChromeStacks: following a slice's frames from its node to the root gives the frames of its stack. The slice has
+// the name of the innermost frame.
 func TestChromeStacks(t *testing.T) {
 	m := shopMeasured(t)
 	events, text := chromeOf(t, m, m)
@@ -188,9 +188,9 @@ func TestChromeStacks(t *testing.T) {
 	}
 }
 
-// exactMeasured is 10 ms of two threads, from a stream that knows all changes. Thread 1 holds the GVL for 3 ms. Then
-// thread 2 holds it, which has waited 1.5 ms for it, and was chosen for the last 20.5 µs of the wait. Then thread 2
-// ends. In between a thread held the GVL that no sample listed.
+// exactMeasured is 10 ms of two threads, from a stream that knows all changes. Thread 1 holds the GVL for 3 ms.
+// Thread 2 waits for the GVL for 1.5 ms, and is the chosen thread for the last 20.5 µs. Then thread 2 holds the GVL
+// for 3 ms and ends. After that, a thread that no sample lists holds the GVL for 0.5 µs.
 func exactMeasured() measured {
 	d := sampler.NewDictionary()
 	d.SetThread(sampler.ThreadInfo{ID: 1, TID: 71, Main: true})
@@ -222,8 +222,8 @@ func exactMeasured() measured {
 	return measured{Trace: t}
 }
 
-// TestChromeExact: exactly known data is in the file to the ns. A wait is one slice, with the holders, the part without
-// a CPU, and the hand-over within it.
+// TestChromeExact: exact times are in the file to the nanosecond. A wait is one slice. It has the holders, the time
+// without a CPU, and the hand-over.
 func TestChromeExact(t *testing.T) {
 	events, _ := chromeOf(t, exactMeasured())
 	var got []string
@@ -256,7 +256,7 @@ func TestChromeExact(t *testing.T) {
 	}
 }
 
-// TestFirefoxExact: the marker of a wait says who held the GVL, and what the wait is made of.
+// TestFirefoxExact: the marker of a wait names the thread that held the GVL, and the parts of the wait.
 func TestFirefoxExact(t *testing.T) {
 	var b bytes.Buffer
 	if err := WriteFirefox(&b, []*Trace{exactMeasured().Trace}); err != nil {

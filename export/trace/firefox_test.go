@@ -37,8 +37,9 @@ func TestFirefoxGolden(t *testing.T) {
 	golden.Check(t, "firefox.json", b.Bytes())
 }
 
-// The columns of the format's tables (src/types/profile.ts and the profiles of the fxprof-processed-profile crate,
-// which samply writes with, at version 55). What a column refers to: the table, and whether null or -1 is allowed.
+// firefoxTables has the columns of the format's tables, by src/types/profile.ts and the crate
+// fxprof-processed-profile (version 55). A value names the table that the column refers to. A "?" behind it allows
+// null, a "-" allows -1.
 var firefoxTables = map[string]map[string]string{
 	"samples":       {"stack": "stackTable", "time": "", "weight": "", "threadCPUDelta": ""},
 	"stackTable":    {"prefix": "stackTable?", "frame": "frameTable"},
@@ -55,7 +56,7 @@ var firefoxThreadKeys = []string{"name", "isMainThread", "pid", "tid", "processN
 var firefoxMetaKeys = []string{"categories", "debug", "interval", "preprocessedProfileVersion", "processType", "product", "sampleUnits", "startTime",
 	"symbolicated", "pausedRanges", "version", "usesOnlyOneStackType", "sourceCodeIsNotOnSearchfox", "markerSchema", "extra"}
 
-// checkFirefox checks a profile field by field.
+// checkFirefox checks every field of a profile.
 func checkFirefox(t *testing.T, v map[string]any) {
 	t.Helper()
 	for _, k := range []string{"meta", "libs", "threads", "pages", "profilerOverhead", "counters"} {
@@ -178,7 +179,7 @@ func TestFirefoxFields(t *testing.T) {
 	empty, _ := firefoxOf(t, measured{Trace: New(sampler.Process{PID: 3}, sampler.NewDictionary())})
 	checkFirefox(t, empty)
 
-	// Weights are pprof's wall time, by state; CPU deltas its CPU time.
+	// Weights must equal the wall time in the pprof file, by state. CPU deltas must equal its CPU time.
 	wall, wantWall := map[string]int64{}, map[string]int64{}
 	var cpu, wantCPU int64
 	for _, m := range list {
@@ -219,7 +220,7 @@ func TestFirefoxFields(t *testing.T) {
 		t.Errorf("wall %v and CPU %d, pprof has %v and %d", wall, cpu, wantWall, wantCPU)
 	}
 	for kind, state := range map[string]gvl.State{"GVL wait": gvl.Waiting, "GC": gvl.GC, "Stalled": gvl.Stalled, "IO": gvl.IO, "Lock": gvl.Lock} {
-		// A time of some seconds in ms has its ns rounded in a float64.
+		// A float64 of several seconds in ms rounds the nanoseconds.
 		if d := markers[kind] - wantWall[state.String()]; d < -1000 || d > 1000 {
 			t.Errorf("the markers of %s last %d ns, the state %d", kind, markers[kind], wantWall[state.String()])
 		}

@@ -16,7 +16,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// intervalKeys are the keys of each type of line with their types, as docs/reference/jsonl.md has them.
+// intervalKeys returns the documented keys and their types, by type of line. It reads them from
+// docs/reference/jsonl.md.
 func intervalKeys(t *testing.T) map[string]map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/reference/jsonl.md")
@@ -46,7 +47,7 @@ func intervalKeys(t *testing.T) map[string]map[string]string {
 	return keys
 }
 
-// kindOf is a value of JSON in the words of docs/reference/jsonl.md.
+// kindOf returns the type of a JSON value in the words of docs/reference/jsonl.md.
 func kindOf(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -68,7 +69,7 @@ func kindOf(v any) string {
 	return "?"
 }
 
-// intervalLines decodes lines and checks each against its documented keys.
+// intervalLines decodes lines and checks the keys of each line against the documented keys.
 func intervalLines(t *testing.T, text string) (lines []map[string]any) {
 	t.Helper()
 	keys := intervalKeys(t)
@@ -109,9 +110,9 @@ func number(t *testing.T, v map[string]any, key string) int64 {
 	return n
 }
 
-// TestIntervals: for made-up samples, damaged ones and samples with gaps, the lines are as documented. They name
-// nothing before it is defined, and follow each other without a gap in each thread. They sum up to the result of stat,
-// to the ns.
+// TestIntervals: the lines are as documented for normal samples, damaged samples and samples with gaps. A line uses
+// only names that an earlier line defines. The intervals of a thread have no gaps. Their sums equal the result of
+// stat, to the nanosecond.
 func TestIntervals(t *testing.T) {
 	seen := make(map[string]int)
 	for seed := uint64(0); seed < 30; seed++ {
@@ -229,7 +230,7 @@ func TestIntervals(t *testing.T) {
 	}
 }
 
-// TestIntervalsFail: the reported error is the first error of the file.
+// TestIntervalsFail: if the first write fails, both Err and Finish return an error.
 func TestIntervalsFail(t *testing.T) {
 	p, dict := streamtest.Process(1000, 100), sampler.NewDictionary()
 	x := NewIntervals(failingWriter{}, stream.New(p), p, dict, "")

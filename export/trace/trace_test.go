@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// traceOf makes all that exports need of a stream, as the commands do.
+// traceOf returns the weights and the trace of a stream, collected as the commands do.
 func traceOf(t testing.TB, p sampler.Process, d *sampler.Dictionary, n int, next func() *sampler.Sample) measured {
 	t.Helper()
 	r, err := flamegraph.NewRolling(0, 0)
@@ -33,7 +33,7 @@ func traceOf(t testing.TB, p sampler.Process, d *sampler.Dictionary, n int, next
 	return m
 }
 
-// measured is a Trace beside the weights of the same stream.
+// measured is a Trace and the weights of the same stream.
 type measured struct {
 	Weights *flamegraph.Snapshot
 	*Trace
@@ -58,8 +58,8 @@ func randomMeasured(t testing.TB, seed uint64) measured {
 	return traceOf(t, p, d, 800, next)
 }
 
-// TestTraceAgreesWithWeights: wall time by thread and state, and CPU time by thread, equal pprof's to the ns. A
-// thread's spans neither overlap nor go back.
+// TestTraceAgreesWithWeights: wall time by thread and state, and CPU time by thread, equal the pprof file's, to the
+// nanosecond. A thread's spans do not overlap and do not go back in time.
 func TestTraceAgreesWithWeights(t *testing.T) {
 	list := []measured{shopMeasured(t)}
 	for seed := range uint64(10) {
@@ -110,7 +110,7 @@ func TestTraceAgreesWithWeights(t *testing.T) {
 	}
 }
 
-// TestTraceIsBounded: past the limit nothing is kept, and the files say from when on.
+// TestTraceIsBounded: behind the limit no span is kept. The trace's comment says from when on spans are missing.
 func TestTraceIsBounded(t *testing.T) {
 	m := shopMeasured(t)
 	trace := New(m.process, m.dict)

@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// feed plays samples to a Classifier and an Account.
+// accounted feeds samples to a Classifier and an Account.
 type accounted struct {
 	c *gvl.Classifier
 	s *stream.Stream
@@ -93,13 +93,13 @@ func TestStat(t *testing.T) {
 	if _, ok := x.a.Thread(99); ok {
 		t.Error("a thread that never was")
 	}
-	// Asking changes nothing.
+	// Calling Stat again returns the same.
 	if again := x.a.Stat(); again.Threads[0].Waits != one.Waits {
 		t.Errorf("%+v", again.Threads[0].Waits)
 	}
 }
 
-// A thread that a sample misses goes on where it was.
+// TestThreadMissedOnce: if one sample lacks a thread, the thread does not end. It goes on with the state that it had.
 func TestThreadMissedOnce(t *testing.T) {
 	x := newAccounted(nil)
 	x.feed(gvltest.SampleAt(gvltest.Base, 1, gvltest.Holder(1), gvltest.Asleep(2, 1, sampler.BlockSleep)))
@@ -111,7 +111,7 @@ func TestThreadMissedOnce(t *testing.T) {
 	}
 }
 
-// Threads that come and go by the thousand cost bounded memory, and their time stays in the ractor's sums.
+// TestManyShortThreads: very many short threads take bounded memory. Their time stays in the ractor's sums.
 func TestManyShortThreads(t *testing.T) {
 	x := newAccounted(nil)
 	n := maxGoneThreads + 500
@@ -128,8 +128,8 @@ func TestManyShortThreads(t *testing.T) {
 	}
 }
 
-// TestNoRunDelayFromAGap: a wait has at most its length as time without a CPU. Time in which nothing was sampled is
-// unknown, also for the kernel's counters.
+// TestNoRunDelayFromAGap: a wait has at most its own length as time without a CPU. Time in a gap of the samples is
+// unknown, although the kernel's counters go on there.
 func TestNoRunDelayFromAGap(t *testing.T) {
 	x := newAccounted(sampler.NewDictionary())
 	at := int64(gvltest.Base)
@@ -147,13 +147,13 @@ func TestNoRunDelayFromAGap(t *testing.T) {
 	if w := x.a.Stat().Threads[0].Waits; w.RunDelayNS != 7*gvltest.MS || w.QueueNS != 8*gvltest.MS {
 		t.Errorf("%d ns without a CPU in %d ns of waiting", w.RunDelayNS, w.QueueNS)
 	}
-	feed(4*gvltest.MS, 1910*gvltest.MS) // read late
+	feed(4*gvltest.MS, 1910*gvltest.MS) // the counter was read late
 	if w := x.a.Stat().Threads[0].Waits; w.RunDelayNS != 12*gvltest.MS || w.QueueNS != 12*gvltest.MS {
 		t.Errorf("%d ns without a CPU in %d ns of waiting", w.RunDelayNS, w.QueueNS)
 	}
 }
 
-// TestOwnCostIsOfTheTimeBetweenReadings: ddtop's own CPU time is measured between two readings of its counter, which
+// TestOwnCostIsOfTheTimeBetweenReadings: ddtop's own CPU time is measured between two readings of its counter. Readings
 // are rarer than samples. A window without two readings has no cost. Readings before the window do not count.
 func TestOwnCostIsOfTheTimeBetweenReadings(t *testing.T) {
 	for _, c := range []struct {
@@ -208,8 +208,8 @@ func TestContextSwitchesAreOfTheTimeBetweenReadings(t *testing.T) {
 	}
 }
 
-// TestNoCPUByState: time without a CPU belongs to a state if both readings of the counter found the thread in it. No
-// other state may be seen in between. Time around a change of state belongs to none.
+// TestNoCPUByState: time without a CPU belongs to a state if both readings of the counter found the thread in this
+// state. No other state may be seen in between. Time around a change of state belongs to no state.
 func TestNoCPUByState(t *testing.T) {
 	x := newAccounted(sampler.NewDictionary())
 	at := int64(gvltest.Base)
@@ -226,13 +226,13 @@ func TestNoCPUByState(t *testing.T) {
 		return gvltest.Answered(gvltest.Released(1), at+10*gvltest.MS, sampler.SyscallRunning, -1, 0)
 	}
 	step(native(), 1*gvltest.MS)
-	step(native(), 5*gvltest.MS) // 4 of native
+	step(native(), 5*gvltest.MS) // 4 ms of native
 	step(native(), 5*gvltest.MS)
-	step(gvltest.Holder(1), 9*gvltest.MS) // 4 of neither
+	step(gvltest.Holder(1), 9*gvltest.MS) // 4 ms of neither state
 	step(gvltest.Holder(1), 16*gvltest.MS)
-	step(gvltest.Holder(1), 18*gvltest.MS) // 9 of running
+	step(gvltest.Holder(1), 18*gvltest.MS) // 9 ms of running
 	step(native(), 20*gvltest.MS)
-	step(native(), 23*gvltest.MS) // 3 of native
+	step(native(), 23*gvltest.MS) // 3 ms of native
 	th := x.a.Stat().Threads[0]
 	if want := (report.StatNoCPU{Running: 9 * gvltest.MS, Native: 7 * gvltest.MS}); th.NoCPU != want || *th.RunDelayNS != 22*gvltest.MS {
 		t.Errorf("%+v of %d, want %+v of %d; %+v", th.NoCPU, *th.RunDelayNS, want, 22*gvltest.MS, th.NS)

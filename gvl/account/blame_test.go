@@ -41,7 +41,7 @@ func TestBlame(t *testing.T) {
 	feed(5000, 1, false, on(gvltest.Holder(1), a))
 
 	rep := bl.Top(10, ByThread, 0)
-	const total = 2*2600*gvltest.MS - gvltest.MS // from the first sample to the middle before the first without waiters
+	const total = 2*2600*gvltest.MS - gvltest.MS // from the first sample to the middle before one without waiters
 	if rep.TotalNS != total || rep.NobodyNS != 2*100*gvltest.MS {
 		t.Errorf("total %d, nobody %d", rep.TotalNS, rep.NobodyNS)
 	}
@@ -63,7 +63,7 @@ func TestBlame(t *testing.T) {
 	if m := bl.Method(2, 0); m != "Work#step" {
 		t.Errorf("%q", m)
 	}
-	// No thread has waited for the last seconds.
+	// No thread waited in the last seconds.
 	if rep = bl.Top(10, ByStack, 3e9); rep.TotalNS != 0 || len(rep.Entries) != 0 {
 		t.Errorf("%+v", rep)
 	}
@@ -72,7 +72,7 @@ func TestBlame(t *testing.T) {
 	}
 }
 
-// TestBlameUnlisted: waits behind a thread that no sample listed belong to no stack, and count in the whole.
+// TestBlameUnlisted: a wait behind a thread that no sample listed belongs to no stack. It counts in the total.
 func TestBlameUnlisted(t *testing.T) {
 	b := NewBlame(stream.New(gvltest.ProcOf(sampler.EraSched)), nil)
 	for _, i := range []gvl.LockInterval{

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestEndedCounts: each request counts once, when it ends, under the route known last. A request that goes on counts
-// when it ends. The parts add up to what Requests counts of the whole.
+// TestEndedCounts: each request counts once, when it ends, under the route that was known last. All counts together are
+// the counts of Requests.
 func TestEndedCounts(t *testing.T) {
 	y := newRequestStory()
 	c := NewEndedCounts(y.dict)
@@ -31,33 +31,33 @@ func TestEndedCounts(t *testing.T) {
 	w := y.work(1, "")
 	y.works[1] = w
 	y.ticks(3)
-	w.Endpoint = "GET orders#index" // it is known late
+	w.Endpoint = "GET orders#index" // its route is known late
 	y.works[1] = w
 	y.works[2] = y.work(2, "GET carts#show")
 	y.ticks(3)
-	takes(nil) // both go on
+	takes(nil) // both are in progress
 	y.works[1] = sampler.Work{}
-	y.ticks(2) // which a reading that failed looks like, too
+	y.ticks(2) // a failed reading looks the same
 	y.works[1] = w
 	y.ticks(20)
 	takes(nil)
 	delete(y.works, 1)
-	y.works[2] = y.work(3, "GET carts#show") // one after the other
+	y.works[2] = y.work(3, "GET carts#show") // the next request begins at once
 	y.ticks(20)
 	takes(map[string]int64{"GET orders#index": 1, "GET carts#show": 1})
-	y.works[1] = y.work(4, "") // whose route is never known
+	y.works[1] = y.work(4, "") // its route is never known
 	y.fiber = true
 	y.works[2] = y.work(5, "MailJob")
 	y.ticks(2)
 	y.works = map[sampler.ThreadID]sampler.Work{}
 	y.ticks(int(suspendedNS / (10 * gvltest.MS)))
-	takes(map[string]int64{"GET carts#show": 1}) // of a fiber that may be resumed
+	takes(map[string]int64{"GET carts#show": 1}) // MailJob is on a fiber that may be resumed
 	y.ticks(20)
 	takes(map[string]int64{"MailJob": 1})
 	y.fiber = false
 	y.works[2] = y.work(6, "MailJob")
 	y.ticks(2)
-	y.ticks(20, 1) // its thread has ended with it
+	y.ticks(20, 1) // the thread ends together with its request
 	takes(map[string]int64{"MailJob": 1})
 	y.lock = true
 	y.works[2] = y.work(7, "MailJob") // the thread was read at once, because it had begun something
@@ -76,7 +76,8 @@ func TestEndedCounts(t *testing.T) {
 	}
 }
 
-// TestEndedCountsAreBounded: endpoints without end are one from a limit on, and so are requests that never end.
+// TestEndedCountsAreBounded: endpoints beyond the limit count together as OtherEndpoints. Requests that never end are
+// limited, too.
 func TestEndedCountsAreBounded(t *testing.T) {
 	y := newRequestStory()
 	c := NewEndedCounts(y.dict)

@@ -9,13 +9,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// fiberStory is a thread whose fibers wait for requests, told in samples of 10 ms.
+// fiberStory plays a thread with fibers that serve requests and wait. Its samples are 10 ms apart.
 type fiberStory struct {
 	dict *sampler.Dictionary
 	m    *folded
 	now  int64
 	look *sampler.Fibers
-	runs sampler.WorkID // when the stack was read last
+	runs sampler.WorkID // the thread's request when its stack was read last
 }
 
 func newFiberStory() *fiberStory {
@@ -28,8 +28,8 @@ func (f *fiberStory) work(n sampler.WorkNumber, sinceNS, beforeNS int64) sampler
 	return f.dict.InternWork(sampler.Work{Number: n, Kind: sampler.WorkRequest, Endpoint: "GET a", SinceNS: sinceNS, BeforeNS: beforeNS})
 }
 
-// tick feeds 10 ms, with the request of the thread at their end. If look is set, it also feeds a reading of the
-// thread's fibers at that time.
+// tick feeds a sample 10 ms later. runs is the request for which the thread works. If look is set, the sample also has
+// a reading of the thread's fibers. They wait for the requests in waits.
 func (f *fiberStory) tick(runs sampler.WorkID, look bool, waits ...sampler.WorkID) {
 	f.now += 10e6
 	if look {
@@ -42,7 +42,7 @@ func (f *fiberStory) tick(runs sampler.WorkID, look bool, waits ...sampler.WorkI
 	f.runs = runs
 }
 
-// feed hands out a sample: the thread holds the GVL, or reads a socket.
+// feed feeds a sample in which the thread holds the GVL or reads a socket.
 func (f *fiberStory) feed(depth sampler.Depth, runs sampler.WorkID, holds bool) {
 	t, owner := gvltest.Answered(gvltest.Released(1), f.now, "read", 3, 0), sampler.ThreadID(0)
 	if holds {
@@ -57,8 +57,8 @@ func (f *fiberStory) feed(depth sampler.Depth, runs sampler.WorkID, holds bool) 
 	f.m.Feed(s)
 }
 
-// locks feeds a lock tick each ms, until the next tick that reads the stack. That tick finds the thread working for
-// next. The thread already does this from lock tick number since on.
+// locks feeds nine lock ticks, one per millisecond. The stack tick after them finds the thread working for next. The
+// thread's state fits next from lock tick number since on.
 func (f *fiberStory) locks(since int, next sampler.WorkID) {
 	from := f.now
 	for i := range 9 {
@@ -81,14 +81,14 @@ func (f *fiberStory) only(t *testing.T) (report.StatRequests, report.StatEndpoin
 	return r, r.Endpoints[0]
 }
 
-// TestFibersWait: the time in which a request's fiber waits is the request's, from reading to reading. It ends when
-// readings lack the fiber.
+// TestFibersWait: the time in which a request's fiber waits belongs to the request, from reading to reading. It ends
+// when readings lack the fiber.
 func TestFibersWait(t *testing.T) {
 	f := newFiberStory()
 	f.tick(0, true)
 	f.tick(0, false)
 	a, b := f.work(1, f.now+10e6, f.now), f.work(2, f.now+10e6, f.now)
-	f.tick(0, true, a, b) // they began 5 ms before
+	f.tick(0, true, a, b) // both began 5 ms before
 	for range 9 {
 		f.tick(0, false)
 	}
@@ -104,7 +104,7 @@ func TestFibersWait(t *testing.T) {
 		f.tick(0, true, a)
 	}
 	r, e = f.only(t)
-	// b was there at 105 ms. It was gone in a reading 10 ms later, which took 1 ms.
+	// Request b was there at 105 ms. It was gone in a reading 10 ms later, which took 1 ms.
 	if len(r.Running) != 1 || e.Ended != 1 || e.Measured != 1 || e.MaxNS < 110e6 || e.MaxNS > 111e6 || e.UncertaintyNS != 10_500_000 {
 		t.Errorf("when one has ended: %+v, %+v", e, r.Running)
 	}
@@ -113,15 +113,15 @@ func TestFibersWait(t *testing.T) {
 	}
 }
 
-// TestFibersAndThreads: a thread works for a request in between, and no time is counted twice. The request that a
-// thread has left waits while readings have its fiber.
+// TestFibersAndThreads: between the waits of its fiber, a thread works for the request. No time is counted twice. A
+// request that its thread has left waits while readings have its fiber.
 func TestFibersAndThreads(t *testing.T) {
 	for since := range 10 {
 		testFibersAndThreads(t, since)
 	}
 }
 
-// testFibersAndThreads has the thread's state change at one of the nine lock ticks before each reading of its stack.
+// testFibersAndThreads changes the thread's state at lock tick number since before each reading of its stack.
 func testFibersAndThreads(t *testing.T, since int) {
 	f := newFiberStory()
 	f.tick(0, true)
@@ -135,7 +135,7 @@ func testFibersAndThreads(t *testing.T, since int) {
 		f.locks(since, runs)
 		switch {
 		case i%4 == 1:
-			f.tick(a, false) // an older look says that it waits
+			f.tick(a, false) // an older reading of fibers shows it waiting
 		case i%4 == 2:
 			f.tick(a, true)
 		default:
@@ -152,8 +152,8 @@ func testFibersAndThreads(t *testing.T, since int) {
 	}
 }
 
-// TestFibersLost: a reading that may lack some fibers ends a request later than a reading that has all. A gap in the
-// samples is no time.
+// TestFibersLost: a request ends later if readings may lack some fibers than if they have all. A gap in the samples
+// adds no time.
 func TestFibersLost(t *testing.T) {
 	f := newFiberStory()
 	f.tick(0, true)
@@ -172,7 +172,7 @@ func TestFibersLost(t *testing.T) {
 	}
 }
 
-// TestFibersHostile: a recording can hold times of a reading that no clock could give. They are replaced by times of
+// TestFibersHostile: a recording can have times of a reading that no clock can give. ddtop replaces them by times of
 // the samples.
 func TestFibersHostile(t *testing.T) {
 	times := []int64{math.MinInt64, -1, 0, 1e9, 1 << 61, math.MaxInt64 - 1, math.MaxInt64}
@@ -182,7 +182,7 @@ func TestFibersHostile(t *testing.T) {
 				f := newFiberStory()
 				f.tick(0, true)
 				for n := range 2 {
-					f.now += 10e6 * int64(n) // a request that begins, and one that is known
+					f.now += 10e6 * int64(n) // first a new request, then a known one
 					f.tick(0, true, f.work(1, f.now, f.now-10e6))
 					for range 2 {
 						f.look = &sampler.Fibers{AtNS: lookAt, ReadNS: readNS,
@@ -204,7 +204,7 @@ func TestFibersHostile(t *testing.T) {
 	}
 }
 
-// TestFibersAgain: a reading that comes again, as in a recording's blocks, counts once.
+// TestFibersAgain: if samples repeat a reading of fibers, as in a recording's blocks, the reading counts once.
 func TestFibersAgain(t *testing.T) {
 	f := newFiberStory()
 	f.tick(0, true)
@@ -222,8 +222,8 @@ func TestFibersAgain(t *testing.T) {
 	}
 }
 
-// TestFibersOlderLook: a reading of fibers does not count if the request's thread has worked for the request since.
-// Nothing is kept of a thread that has ended.
+// TestFibersOlderLook: if the thread of a request has worked for it since a reading of fibers, the reading does not
+// count. Nothing is kept of a thread that has ended.
 func TestFibersOlderLook(t *testing.T) {
 	f := newFiberStory()
 	old := f.dict.InternWork(sampler.Work{Number: 1, Kind: sampler.WorkRequest, SinceNS: f.now + 10e6, BeforeNS: f.now})
@@ -231,7 +231,7 @@ func TestFibersOlderLook(t *testing.T) {
 	f.tick(old, true)
 	f.tick(old, true, old)
 	late := *f.look
-	late.List[0].Thread = 7 // which is not listed
+	late.List[0].Thread = 7 // the sample does not list this thread
 	f.tick(a, false)
 	f.look = &sampler.Fibers{AtNS: late.AtNS + 1, ReadNS: late.ReadNS, List: late.List}
 	f.tick(a, false)

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// gcFeeder feeds samples of two threads of which one holds the GVL, a millisecond apart.
+// gcFeeder feeds samples of two threads, a millisecond apart. One of the threads holds the GVL.
 type gcFeeder struct {
 	s    *stream.Stream
 	a    *Account
@@ -34,7 +34,8 @@ func (f *gcFeeder) feed(holder sampler.ThreadID, stack sampler.StackID, gc sampl
 	f.last = gc
 }
 
-// TestGCAccount: who starts collections and who pays for them are distinguished, and nothing is counted twice.
+// TestGCAccount: code that starts collections and code that pays for them are distinguished, and nothing is counted
+// twice.
 func TestGCAccount(t *testing.T) {
 	d := sampler.NewDictionary()
 	stack := func(labels ...string) sampler.StackID {
@@ -49,16 +50,17 @@ func TestGCAccount(t *testing.T) {
 	f := &gcFeeder{s: stream.New(p), at: 1e9}
 	f.a = New(f.s, p, d)
 	f.feed(1, maker, sampler.GC{Count: 10, MinorCount: 9, MajorCount: 1, Allocated: 1000})
-	// GC.start, seen while it marks and sweeps: 2 ms and a half on either side.
+	// GC.start, seen once while it marks and once while it sweeps. It takes 2 ms, with half an interval on either side.
 	method := uint32(sampler.GCByMethod | sampler.GCMajorByForce)
 	f.feed(1, starter, sampler.GC{Count: 11, During: true, Mode: sampler.GCMarking, Reason: method, MinorCount: 9, MajorCount: 2})
 	f.feed(1, starter, sampler.GC{Count: 11, During: true, Mode: sampler.GCSweeping, Reason: method, MinorCount: 9, MajorCount: 2})
 	f.feed(1, maker, sampler.GC{Count: 11, Reason: method, MinorCount: 9, MajorCount: 2})
-	// A cycle for lack of slots that is between steps when first seen, swept by another thread's copy.
+	// A cycle that begins because slots are missing. It is first seen between two steps. The other thread sweeps in
+	// Array#dup.
 	newobj := uint32(sampler.GCByNewObject)
 	f.feed(1, maker, sampler.GC{Count: 12, Mode: sampler.GCSweeping, Reason: newobj, MinorCount: 10, MajorCount: 2})
 	f.feed(2, sweeper, sampler.GC{Count: 12, During: true, Mode: sampler.GCSweeping, Reason: newobj, MinorCount: 10, MajorCount: 2})
-	// Three cycles between two samples: only the last one's reason is known.
+	// Three cycles between two samples. Only the reason of the last one is known.
 	f.feed(1, maker, sampler.GC{Count: 15, Reason: uint32(sampler.GCByMalloc | sampler.GCMajorByOldMalloc), MinorCount: 12, MajorCount: 3, Allocated: 5000})
 	g := f.a.Stat().GC
 	if g.Count != 5 || g.Minor != 3 || g.Major != 2 || g.Allocated != 4000 || g.NS != 3e6 {
@@ -89,7 +91,7 @@ func TestGCAccount(t *testing.T) {
 	}
 }
 
-// TestGCAccountLimits: more stacks than are kept do not lose time or cycles from the totals.
+// TestGCAccountLimits: if there are more stacks than the account keeps, the totals still have all time and all cycles.
 func TestGCAccountLimits(t *testing.T) {
 	g := newGCAccount()
 	for i := range uint64(maxGCStacks + 100) {
@@ -104,7 +106,7 @@ func TestGCAccountLimits(t *testing.T) {
 	}
 }
 
-// TestGCAccountMoved: objects that compaction moved are not new ones.
+// TestGCAccountMoved: objects that compaction moved do not count as new objects.
 func TestGCAccountMoved(t *testing.T) {
 	p := sampler.Process{LockRate: 1000}
 	st := stream.New(p)

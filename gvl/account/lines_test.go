@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// sumsOf adds up what a stream says.
+// sumsOf adds up what a stream reports.
 type sumsOf struct {
 	gvl.Ignore
 	ns      [gvl.NumStates]int64
@@ -25,8 +25,9 @@ func (s *sumsOf) Interval(i *gvl.Interval)     { s.ns[i.State] += i.NS() }
 func (s *sumsOf) Collecting(i *gvl.GCInterval) { s.gcNS += i.NS() }
 func (s *sumsOf) Waited(w *gvl.Wait)           { s.waits++; s.longest = max(s.longest, w.MostNS) }
 
-// TestLinesSumUp: lines follow each other without a gap from the first sample to the last. They come once they are
-// settled, and hold all data of the stream. This holds for every stream, also after a long gap.
+// TestLinesSumUp: lines follow each other without a gap from the first sample to the last. A line is written when its
+// figures are final. All lines together have all data of the stream. This holds for every stream, also after a long
+// gap.
 func TestLinesSumUp(t *testing.T) {
 	for seed := uint64(0); seed < 40; seed++ {
 		p, dict := streamtest.Process(1000, 100), sampler.NewDictionary()
@@ -55,7 +56,7 @@ func TestLinesSumUp(t *testing.T) {
 			if first == nil {
 				first = x
 			}
-			if x.GC = (sampler.GC{Valid: n%7 != 6, Count: 100 + uint64(n)}); x.GC.Valid { // now and then it can't be read
+			if x.GC = (sampler.GC{Valid: n%7 != 6, Count: 100 + uint64(n)}); x.GC.Valid { // at times GC cannot be read
 				collections = uint64(n)
 			}
 			last = x
@@ -99,7 +100,7 @@ func TestLinesSumUp(t *testing.T) {
 	}
 }
 
-// TestLines: one line in full.
+// TestLines checks the fields of two lines.
 func TestLines(t *testing.T) {
 	p := gvltest.ProcOf(sampler.EraSched)
 	class, stream := gvl.NewClassifier(p, nil), stream.New(p)
@@ -131,15 +132,15 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestLinesExact: a line has the part of its time in which every change is known, also if the intervals between samples
-// cross its ends.
+// TestLinesExact: ExactNS of a line is the part of its time in which every change is known. This also holds if the
+// interval between two samples crosses the end of a line.
 func TestLinesExact(t *testing.T) {
 	const ms = 1_000_000
 	p := streamtest.Process(1000, 100)
 	class, stream := gvl.NewClassifier(p, sampler.NewDictionary()), stream.New(p)
 	var got []int64
 	l := NewLines(stream, p, 100*ms, func(line report.StatLine) { got = append(got, line.ExactNS/ms) })
-	for n := range int64(36) { // every 10 ms, known from 50 ms on to 260 ms
+	for n := range int64(36) { // a sample every 10 ms; changes are known from 55 to 255 ms
 		s := &sampler.Sample{TimeNS: n*10*ms + 5*ms, Depth: sampler.StackTick}
 		if from := s.TimeNS - 10*ms; from >= 50*ms && s.TimeNS <= 260*ms {
 			s.Changes = sampler.Changes{FromNS: from, ToNS: s.TimeNS}
@@ -148,7 +149,7 @@ func TestLinesExact(t *testing.T) {
 	}
 	stream.Finish()
 	l.Finish()
-	// Lines begin with the first sample, at 5 ms: to 105, 205, 305, 355.
+	// Lines begin with the first sample, at 5 ms. They end at 105, 205, 305 and 355 ms.
 	if want := []int64{50, 100, 50, 0}; !slices.Equal(got, want) {
 		t.Errorf("of the lines %v ms are exact, want %v", got, want)
 	}

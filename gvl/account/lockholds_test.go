@@ -7,7 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// lockTicks plays samples a millisecond apart: each says who waits for lock 0x10, and who holds it.
+// lockTicks plays samples a millisecond apart. Each names the holder of lock 0x10, and the threads that wait for the
+// lock.
 type lockTicks struct {
 	holds LockHolds
 	nowNS int64
@@ -26,23 +27,23 @@ func (l *lockTicks) tick(n int, holder sampler.ThreadID, waiters ...sampler.Thre
 
 func TestLockHolds(t *testing.T) {
 	var l lockTicks
-	l.tick(10, 1, 2, 3) // 1 held it before it was seen
+	l.tick(10, 1, 2, 3) // thread 1 held the lock before the first sample
 	l.tick(100, 2, 3, 4)
-	l.tick(1, 0, 3, 4) // it changes hands
+	l.tick(1, 0, 3, 4) // the lock changes hands
 	l.tick(5, 3, 4)
-	l.tick(40, 0) // 4 has it, and no thread waits
+	l.tick(40, 0) // thread 4 has the lock, and no thread waits
 	l.tick(5, 4, 1)
 	u := l.holds.Of(0x10, 0, l.nowNS)
 	if n := u.Held.Count(); u.Taken != 3 || n != 2 {
 		t.Errorf("taken %d times, %d lengths", u.Taken, n)
 	}
-	// The short one is not much longer than the time between two samples.
+	// The short hold is not much longer than the interval between two samples.
 	for q, want := range map[float64]gvl.Bounded{0.5: {NS: 6.5e6, Bound: gvl.AtMost}, 1: {NS: 101e6, Bound: gvl.Exactly}} {
 		if got := u.Held.Quantile(q); got.NS < want.NS-1e6 || got.NS > want.NS+1.5e6 || got.Bound != want.Bound {
 			t.Errorf("held %s at %g, want %s", got.Prose(), q, want.Prose())
 		}
 	}
-	// 4 was not among the waiting threads in the first sample after 3's last. From then on it has the lock, unless it
+	// Thread 4 does not wait in the first sample after thread 3's last. From then on it has the lock, unless it
 	// released the lock while no thread waited.
 	if got := u.HeldNow; u.Now != 4 || got.NS < 44e6 || got.NS > 46.5e6 || got.Bound != gvl.AtMost {
 		t.Errorf("thread %d holds it for %s", u.Now, got.Prose())
@@ -58,14 +59,15 @@ func TestLockHolds(t *testing.T) {
 	}
 }
 
-// TestOneThreadThatAlwaysWins: waiting threads are woken again and again while the same thread has the lock. The length
-// of a hold is known from one chance of another thread to the next. It is not the time from first to last.
+// TestOneThreadThatAlwaysWins: waiting threads are woken again and again, but the same thread keeps the lock or takes
+// it again. Each time may be the end of a hold. So a hold has at least the time from one wake-up to the next, not the
+// whole time.
 func TestOneThreadThatAlwaysWins(t *testing.T) {
 	var l lockTicks
 	l.tick(1, 2, 1, 3)
 	for range 50 {
 		l.tick(10, 1, 2, 3)
-		l.tick(1, 1, 3) // 2 was woken, and comes too late
+		l.tick(1, 1, 3) // thread 2 was woken, but came too late
 	}
 	u := l.holds.Of(0x10, 0, l.nowNS)
 	if u.Taken != 1 || u.HeldNow != (gvl.Bounded{NS: 0, Bound: gvl.AtLeast}) || u.Now != 1 {
@@ -87,7 +89,7 @@ func TestOneThreadThatAlwaysWins(t *testing.T) {
 	}
 }
 
-// TestShortHoldsAreAtMost: a short hold has the upper bound that the time between two samples allows.
+// TestShortHoldsAreAtMost: the length of a short hold is an upper bound, because samples show its ends only roughly.
 func TestShortHoldsAreAtMost(t *testing.T) {
 	var l lockTicks
 	for range 20 {
@@ -99,7 +101,8 @@ func TestShortHoldsAreAtMost(t *testing.T) {
 	}
 }
 
-// TestHoldsAreBounded: the oldest holds are dropped, and locks without waiting threads are forgotten.
+// TestHoldsAreBounded: if there are too many holds, the oldest are dropped. Locks without waiting threads are
+// forgotten.
 func TestHoldsAreBounded(t *testing.T) {
 	var l lockTicks
 	for i := range maxHolds + 10 {
@@ -115,8 +118,8 @@ func TestHoldsAreBounded(t *testing.T) {
 	}
 }
 
-// TestHoldersThatAreReadInTurn: with many threads, the data of one may be old. Then two waiting threads can name two
-// holders.
+// TestHoldersThatAreReadInTurn: if there are many threads, the data of some may be old. Then two waiting threads can
+// name different holders, and the lock has not changed hands.
 func TestHoldersThatAreReadInTurn(t *testing.T) {
 	var l LockHolds
 	now := int64(0)
@@ -133,7 +136,7 @@ func TestHoldersThatAreReadInTurn(t *testing.T) {
 	tick(2, 1, 1)
 	tick(1, 2, 1)
 	tick(1, 2, 1)
-	tick(1, 1, 0) // the first has gone, and the other was read before
+	tick(1, 1, 0) // only one of the two names a holder
 	tick(1, 2, 2)
 	if u := l.Of(0x10, 0, now); u.Taken != 0 {
 		t.Errorf("taken %d times", u.Taken)
@@ -144,15 +147,15 @@ func TestHoldersThatAreReadInTurn(t *testing.T) {
 	}
 }
 
-// TestHoldFromTheFirstSample: a thread had a lock in the first sample. Its hold has at least the time in which it is
-// known to be one hold. After waiting threads were woken in vain, this time begins again.
+// TestHoldFromTheFirstSample: a thread has a lock in the first sample. Its hold has at least the time in which it is
+// known to be one hold. If waiting threads are woken in vain, this time begins again.
 func TestHoldFromTheFirstSample(t *testing.T) {
 	var l lockTicks
 	l.tick(50, 1, 2, 3)
 	if got := l.holds.Of(0x10, 0, l.nowNS).HeldNow; got != (gvl.Bounded{NS: 49e6, Bound: gvl.AtLeast}) {
 		t.Errorf("held %s", got.Prose())
 	}
-	l.tick(1, 1, 3) // 2 was woken
+	l.tick(1, 1, 3) // thread 2 was woken
 	l.tick(10, 1, 2, 3)
 	if got := l.holds.Of(0x10, 0, l.nowNS).HeldNow; got.Bound != gvl.AtLeast || got.NS > 10e6 || got.NS < 8e6 {
 		t.Errorf("held %s, and 10 ms ago it may have been another hold", got.Prose())

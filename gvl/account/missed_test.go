@@ -8,12 +8,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestMissedBetweenReadings: figures are lower bounds if many of the requests that were seen are about as short as the
-// time between two readings. If all are much longer, none was missed.
+// TestMissedBetweenReadings: if many of the seen requests are about as short as the interval between two readings,
+// figures are lower bounds. If all requests are much longer, none was missed.
 func TestMissedBetweenReadings(t *testing.T) {
 	for _, c := range []struct {
 		name        string
-		ticks       []int // of the requests: their lengths in ticks
+		ticks       []int // the lengths of the requests, in ticks
 		one, others bool
 	}{
 		{"long ones", []int{30, 20}, false, false},
@@ -45,13 +45,13 @@ func TestMissedBetweenReadings(t *testing.T) {
 	}
 }
 
-// TestMissedByCopies: if changes show which requests begin, they show how many of these were not seen. How rare the
-// samples are, and how short the requests, makes no difference if the threads sleep. A request that a sample or a later
-// change shows was not missed.
+// TestMissedByCopies: if changes show which requests begin, they also show how many of these were not seen. If the
+// threads sleep, rare samples and short requests make no difference. A request that a sample or a later change shows
+// was not missed.
 func TestMissedByCopies(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		// These happen to one request in ten: it is not found, and shown by a sample or by a change.
+		// One request in ten is not found (unfound). A sample (sampled) or a later change (later) may still show it.
 		unfound, sampled, later bool
 		// runs is true if the thread keeps the GVL and its CPU all the time.
 		runs, want bool
@@ -97,7 +97,7 @@ func TestMissedByCopies(t *testing.T) {
 					}
 					if c.sampled {
 						th.Serving.Work = w
-						continue // it goes on, and the next one follows
+						continue // no change ends it, and the next one follows
 					}
 				}
 				change(at+5e6, sampler.Doing{Kind: sampler.DoingWorks})

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestPeerGroupsAreBounded: the remote ends of a program that meets ever new ones are distinguished up to a limit.
-// Known ones stay the same.
+// TestPeerGroupsAreBounded: if a program connects to ever new remote ends, ddtop distinguishes only a limited number of
+// them. Those that it knows already keep their group.
 func TestPeerGroupsAreBounded(t *testing.T) {
 	d := sampler.NewDictionary()
 	g := PeerGroups{Dict: d}

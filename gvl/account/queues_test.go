@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestStatQueues: a Stat has the last backlog and the largest, what the kernel refused in the window, and null for what
-// is not known.
+// TestStatQueues: a Stat has the last backlog and the largest, and what the kernel refused in the window. Unknown
+// values are null.
 func TestStatQueues(t *testing.T) {
 	st := stream.New(sampler.Process{})
 	a := New(st, sampler.Process{}, nil)
@@ -41,8 +41,8 @@ func TestStatQueues(t *testing.T) {
 	}
 }
 
-// TestQueuedByRoute: each route has the times for which its requests waited before a thread took them, each request
-// once. A route whose requests do not say so has none.
+// TestQueuedByRoute: each route has the times for which its requests waited before a thread took them. Each request
+// counts once. If the requests of a route do not have this time, the route has none.
 func TestQueuedByRoute(t *testing.T) {
 	y := newRequestStory()
 	n := sampler.WorkNumber(0)
@@ -54,7 +54,7 @@ func TestQueuedByRoute(t *testing.T) {
 		n++
 		y.works[2] = y.work(n, "GET other")
 		y.ticks(5)
-		if i < 19 { // the last ones go on
+		if i < 19 { // the last two stay in progress
 			delete(y.works, 1)
 			delete(y.works, 2)
 			y.ticks(5)

@@ -41,10 +41,10 @@ type PastRequest struct {
 	// SlackNS is how much shorter or longer the request may be, in ns. It is half of the time between the two readings
 	// at the beginning and, once it has ended, also at the end.
 	SlackNS int64
-	// Late is set if a sample between BeforeNS and SinceNS of Work read the thread's stack, but had no time to search
-	// it for a request. So the begin is less certain than usual. Such requests tend to be long, so they are left out
-	// of an endpoint's Durations. Late is also set if the last samples before the end could not read whether the
-	// request has ended.
+	// Late is set if a sample between BeforeNS and SinceNS of Work read the thread's stack without the time to search
+	// it for a request. So the begin is less certain than usual. Such requests tend to be long, so they are left out of
+	// an endpoint's Durations. Late is also set if the last samples before the end could not read whether the request
+	// has ended.
 	Late bool
 	// NS is the time of the request's threads by state. It lacks time before the measurement, time without samples,
 	// and time in which the request was suspended. A fiber that does not run has no state.

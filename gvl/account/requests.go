@@ -403,9 +403,8 @@ func (r *Requests) gone(q *openRequest, atNS int64) bool {
 	return true
 }
 
-// hasLeft reports whether a request that no thread serves any more has ended. readings is the number of readings of
-// stacks since its last thread left it, and sinceNS the time since then. fiber is true if the request is on a fiber
-// that can be resumed.
+// hasLeft reports whether a request without a thread has ended. readings is the number of readings of stacks since its
+// last thread left it, and sinceNS the time since then. fiber is true if the request is on a fiber that can be resumed.
 func hasLeft(fiber bool, readings int, sinceNS int64) bool {
 	if fiber {
 		return sinceNS > suspendedNS

@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// A request ends when its thread came back to where it waits for work, not halfway between two samples.
+// TestRequestEndsWhenLeft: a request ends when its thread returns to where it waits for work. It does not end in the
+// middle between two samples.
 func TestRequestEndsWhenLeft(t *testing.T) {
 	dict := sampler.NewDictionary()
 	m := newFolded(gvltest.ProcOf(sampler.EraSched), dict)
@@ -38,7 +39,7 @@ func TestRequestEndsWhenLeft(t *testing.T) {
 			change(411, sampler.GVLReleased, sampler.Doing{Kind: sampler.DoingSleeps, Syscall: "futex", Status: sampler.StoppedForever, Left: true})
 		}
 		m.Feed(x)
-		if list := m.Requests.Longest(10); n >= 2 && len(list) != 1 { // also while it is not certain that it has ended
+		if list := m.Requests.Longest(10); n >= 2 && len(list) != 1 { // also while its end is not certain
 			t.Errorf("sample %d: %+v", n, list)
 		}
 	}
@@ -48,8 +49,8 @@ func TestRequestEndsWhenLeft(t *testing.T) {
 	}
 }
 
-// Requests that begin and end between two samples are known by changes: their lengths, and what their thread did. A
-// thread may begin the next one at once.
+// TestRequestsBetweenSamples: changes show requests that begin and end between two samples: their lengths, and the
+// states of their thread. The thread may begin the next request at once.
 func TestRequestsBetweenSamples(t *testing.T) {
 	dict := sampler.NewDictionary()
 	m := newFolded(gvltest.ProcOf(sampler.EraSched), dict)
@@ -78,7 +79,7 @@ func TestRequestsBetweenSamples(t *testing.T) {
 			change(0, sampler.GVLReleased, sampler.Doing{})
 		case 2:
 			change(110, sampler.GVLQueued, sampler.Doing{})
-			change(112, sampler.GVLQueued, of(1, 112)) // while it waits for the GVL
+			change(112, sampler.GVLQueued, of(1, 112)) // the request begins while its thread waits for the GVL
 			change(116, sampler.GVLHeld, sampler.Doing{})
 			change(130, sampler.GVLHeld, of(2, 130))
 			change(140, sampler.GVLReleased, sampler.Doing{})
@@ -111,8 +112,8 @@ func TestRequestsBetweenSamples(t *testing.T) {
 	}
 }
 
-// TestRequestOverBetweenReadings: while stacks are not read, samples show the request that the last reading showed. If
-// changes show that it has ended, and that another one has begun, the other one is running.
+// TestRequestOverBetweenReadings: while stacks are not read, samples repeat the request of the last reading. If changes
+// show that this request has ended and another request has begun, the other request is running.
 func TestRequestOverBetweenReadings(t *testing.T) {
 	dict := sampler.NewDictionary()
 	m := newFolded(gvltest.ProcOf(sampler.EraSched), dict)
@@ -149,7 +150,7 @@ func TestRequestOverBetweenReadings(t *testing.T) {
 		case 8:
 			change(780, sampler.GVLHeld, sampler.Doing{Kind: sampler.DoingWorks})
 		}
-		if n >= 8 { // changes show when it can have begun at the earliest
+		if n >= 8 { // changes show the earliest time at which the third request can have begun
 			x.Depth, v.Quality, v.Serving.Work = sampler.StackTick, sampler.StackFresh, third
 		}
 		m.Feed(x)
@@ -171,8 +172,8 @@ func TestRequestOverBetweenReadings(t *testing.T) {
 }
 
 // TestRequestLeftBeforeChanges: the first change of a thread shows that it has begun another request. The end of the
-// request before is not known. So it is taken to be in the middle between the last reading of this request and the
-// begin of the next one, and SlackNS says how wrong the length can be.
+// request before is not known. It is set to the middle between the last reading of this request and the begin of the
+// next. SlackNS says how wrong the length can be.
 func TestRequestLeftBeforeChanges(t *testing.T) {
 	dict := sampler.NewDictionary()
 	m := newFolded(gvltest.ProcOf(sampler.EraSched), dict)

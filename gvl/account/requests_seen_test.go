@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestOnlyWhatWasSeen: stat has no row for a name that only had time of a long request, before that request had another
-// name.
+// TestOnlyWhatWasSeen: a long request gets another name while it runs. stat has no row for the old name, although a
+// part of the request's time is counted for it.
 func TestOnlyWhatWasSeen(t *testing.T) {
 	dict := sampler.NewDictionary()
 	m := newFolded(gvltest.ProcOf(sampler.EraSched), dict)

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestLengthsOnAFullMachine: at 20 to 30 readings a second, each quantile of a route is the truth to within the bound
-// shown beside it. This also holds if some readings cannot read requests.
+// TestLengthsOnAFullMachine: at 20 to 30 readings per second, each quantile of a route's lengths is right to within the
+// bound shown beside it. This also holds if some readings lack requests.
 func TestLengthsOnAFullMachine(t *testing.T) {
 	const ms = int64(gvltest.MS)
 	routes := []struct {
@@ -45,7 +45,7 @@ func TestLengthsOnAFullMachine(t *testing.T) {
 				}
 				th := gvltest.Answered(gvltest.Released(sampler.ThreadID(i+1)), s.TimeNS, "read", 3, y.peer)
 				th.Quality |= sampler.StackFresh
-				// What could not be read tends to stay so.
+				// A thread that could not be read is often not read in the next sample either.
 				if x.unread = rng.Float64() < part*.4 || x.unread && rng.Float64() < part*2; x.unread {
 					th.Quality |= sampler.WorkUnknown
 				} else {

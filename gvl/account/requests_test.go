@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// servers gives the threads of a stream requests to work for, as a reader would: the request changes with the thread's
-// stack.
+// servers gives the threads of a stream requests, as a reader does. The request of a thread changes only when its stack
+// is read.
 type servers struct {
 	rng  *rand.Rand
 	dict *sampler.Dictionary
@@ -31,7 +31,7 @@ func newServers(seed uint64, dict *sampler.Dictionary) *servers {
 	}
 }
 
-// fill sets in a sample the requests for which its threads work.
+// fill sets the requests of the threads in a sample.
 func (v *servers) fill(s *sampler.Sample) {
 	for i := range s.Threads {
 		t := &s.Threads[i]
@@ -45,13 +45,13 @@ func (v *servers) fill(s *sampler.Sample) {
 func (v *servers) turn(id sampler.ThreadID, atNS int64) {
 	w := v.of[id]
 	switch n := v.rng.IntN(20); {
-	case n == 0: // it is over
+	case n == 0: // the request ends
 		w = nil
-	case n < 3: // another one begins
+	case n < 3: // the next request begins
 		v.next++
 		w = &sampler.Work{Number: v.next, Kind: sampler.WorkRequest, SinceNS: atNS, BeforeNS: v.atNS[id]}
 		fallthrough
-	case n < 5 && w != nil && w.Endpoint == "": // its route is known
+	case n < 5 && w != nil && w.Endpoint == "": // the route becomes known
 		c := *w
 		if v.rng.IntN(3) > 0 {
 			c.Endpoint = fmt.Sprintf("GET r#%d", v.rng.IntN(6))
@@ -60,7 +60,7 @@ func (v *servers) turn(id sampler.ThreadID, atNS int64) {
 	}
 	v.of[id], v.atNS[id] = w, atNS
 	v.read[id] = sampler.Serving{}
-	if w != nil && v.rng.IntN(30) > 0 { // else it could not be read
+	if w != nil && v.rng.IntN(30) > 0 { // else the request could not be read
 		v.read[id] = sampler.Serving{Work: v.dict.InternWork(*w)}
 	}
 }
@@ -167,7 +167,7 @@ func sumEndpoints(list []Endpoint) (ns [gvl.NumStates]int64, blame int64) {
 	return ns, blame
 }
 
-// requestStory is a stream of stack ticks, 10 ms apart, of threads that work for what is said.
+// requestStory is a stream of stack ticks, 10 ms apart. Its threads work for the requests in works.
 type requestStory struct {
 	*folded
 	dict  *sampler.Dictionary
@@ -178,7 +178,7 @@ type requestStory struct {
 	fiber bool
 	// lock makes the ticks lock ticks, which read no stack.
 	lock bool
-	// also takes each sample, too. It may be nil.
+	// also is called with each sample. It may be nil.
 	also func(*sampler.Sample)
 }
 
@@ -190,7 +190,7 @@ func newRequestStory() *requestStory {
 	}
 }
 
-// ticks goes on for n ticks with threads 1 and 2, or those given.
+// ticks feeds n samples with threads 1 and 2, or with the given threads.
 func (y *requestStory) ticks(n int, threads ...sampler.ThreadID) {
 	if threads == nil {
 		threads = []sampler.ThreadID{1, 2}
@@ -228,7 +228,7 @@ func (y *requestStory) ticks(n int, threads ...sampler.ThreadID) {
 	}
 }
 
-// seconds is the ring of the seconds for which endpoints are told.
+// seconds returns the ring of the seconds for which endpoints are kept.
 func (y *requestStory) seconds() []endpointTable { return y.Requests.endpoints.recent }
 
 func (y *requestStory) endpoints() []Endpoint {
@@ -239,13 +239,13 @@ func (y *requestStory) running() []Request {
 	return y.Requests.Running()
 }
 
-// work is request n, seen first at the next tick.
+// work returns request n. The next tick is the first that shows it.
 func (y *requestStory) work(n sampler.WorkNumber, endpoint string) sampler.Work {
 	return sampler.Work{Number: n, Kind: sampler.WorkRequest, Endpoint: endpoint, SinceNS: y.atNS + 10*gvltest.MS, BeforeNS: y.atNS}
 }
 
-// TestConnectionsOfAPoolAreOnePeer: connections to one remote end are one peer. It does not matter which of a pool's
-// connections a request has. If ddtop learns more about the other end later, it stays the same peer. The newest stands
+// TestConnectionsOfAPoolAreOnePeer: all connections to a remote end are one peer, whichever connection of a pool a
+// request has. If ddtop learns more about the remote end later, it stays the same peer. The newest connection stands
 // for all.
 func TestConnectionsOfAPoolAreOnePeer(t *testing.T) {
 	y := newRequestStory()
@@ -263,8 +263,8 @@ func TestConnectionsOfAPoolAreOnePeer(t *testing.T) {
 	}
 }
 
-// TestRequestFromBeginToEnd: the whole request has the route that is known last. Its edges are the middles between the
-// readings with it and without it.
+// TestRequestFromBeginToEnd: the whole request has the route that is known last. Its begin and end are in the middle
+// between a reading with it and a reading without it.
 func TestRequestFromBeginToEnd(t *testing.T) {
 	y := newRequestStory()
 	y.ticks(5)
@@ -282,7 +282,7 @@ func TestRequestFromBeginToEnd(t *testing.T) {
 	over := y.atNS + 5*gvltest.MS
 	y.works[1] = sampler.Work{}
 	y.ticks(1)
-	for _, n := range []int{0, 2, 20} { // as soon as it is over, and when that is sure
+	for _, n := range []int{0, 2, 20} { // as soon as it ends, and when its end is certain
 		y.ticks(n)
 		list := y.endpoints()
 		if len(list) != 1 || list[0].Name != "GET orders#index" || list[0].Ended != 1 || list[0].Running != 0 || list[0].LongestNS != over-begun ||
@@ -307,8 +307,9 @@ func TestRequestFromBeginToEnd(t *testing.T) {
 	}
 }
 
-// TestRequestsShorterThanReadings: a request that was seen in one reading took up to twice the time between readings. A
-// request seen in many readings is known to this time. Its length is a number if this time is a small part of it.
+// TestRequestsShorterThanReadings: a request that only one reading shows took up to twice the interval between
+// readings. The length of any request is known to within this interval. It is shown without a bound if the interval is
+// a small part of it.
 func TestRequestsShorterThanReadings(t *testing.T) {
 	y := newRequestStory()
 	y.ticks(5)
@@ -334,7 +335,7 @@ func TestRequestsShorterThanReadings(t *testing.T) {
 	}
 }
 
-// TestRequestSeenWithoutStack: a request that only ticks of the lock saw took at most twice the time between them.
+// TestRequestSeenWithoutStack: a request that only lock ticks show took at most twice the interval between them.
 func TestRequestSeenWithoutStack(t *testing.T) {
 	y := newRequestStory()
 	y.ticks(5)
@@ -350,7 +351,8 @@ func TestRequestSeenWithoutStack(t *testing.T) {
 	}
 }
 
-// What had begun before, what ends with its thread, and what ends in a gap.
+// TestRequestsWithoutEdges: if a request began before the first sample or ended in a gap, its length is a lower bound.
+// If it ends with its thread, its length is known. A request on both sides of a gap went on through the gap.
 func TestRequestsWithoutEdges(t *testing.T) {
 	y := newRequestStory()
 	early := y.work(1, "GET early")
@@ -358,7 +360,7 @@ func TestRequestsWithoutEdges(t *testing.T) {
 	y.works[1], y.works[2] = early, y.work(2, "GET died")
 	y.ticks(10)
 	delete(y.works, 1)
-	y.ticks(20, 1) // thread 2 is gone
+	y.ticks(20, 1) // thread 2 has ended
 	y.works[1] = y.work(3, "GET gap")
 	y.ticks(5, 1)
 	delete(y.works, 1)
@@ -387,7 +389,7 @@ func TestRequestsWithoutEdges(t *testing.T) {
 	}
 }
 
-// A request whose thread ended while nothing was sampled took longer than it was seen.
+// TestRequestDiedInGap: if the thread of a request ends in a gap of the samples, the request's length is a lower bound.
 func TestRequestDiedInGap(t *testing.T) {
 	y := newRequestStory()
 	y.ticks(2)
@@ -401,7 +403,8 @@ func TestRequestDiedInGap(t *testing.T) {
 	}
 }
 
-// One reading that failed ends no request, and one on a fiber is suspended while others have its thread.
+// TestRequestsThatComeBack: one failed reading does not end a request. A request on a fiber is suspended while its
+// thread works for another request.
 func TestRequestsThatComeBack(t *testing.T) {
 	y := newRequestStory()
 	w := y.work(1, "GET a")
@@ -435,7 +438,7 @@ func TestRequestsThatComeBack(t *testing.T) {
 	}
 }
 
-// The waiting for the GVL is charged to the request of its holder.
+// TestRequestsBlame: the request of the GVL's holder is charged for the time in which other threads wait for the GVL.
 func TestRequestsBlame(t *testing.T) {
 	y := newRequestStory()
 	y.works[1], y.works[2] = y.work(1, "GET slow"), y.work(2, "GET waits")
@@ -448,7 +451,7 @@ func TestRequestsBlame(t *testing.T) {
 	}
 }
 
-// TestRequestsOfLyingTimes: a recording can give a request any time as its begin. The request then gets no more time
+// TestRequestsOfLyingTimes: a recording can give a request any number as its begin. The request then gets no more time
 // than is possible, and no seconds of other requests.
 func TestRequestsOfLyingTimes(t *testing.T) {
 	y := newRequestStory()
@@ -468,7 +471,7 @@ func TestRequestsOfLyingTimes(t *testing.T) {
 		y.ticks(20)
 	}
 	n := sampler.WorkNumber(100)
-	for range 3 * len(y.seconds()) { // each slot of the ring of seconds
+	for range 3 * len(y.seconds()) { // fills each slot of the ring of seconds
 		n++
 		y.works[1] = y.work(n, "GET true")
 		y.ticks(5)
@@ -499,7 +502,7 @@ func TestRequestsOfLyingTimes(t *testing.T) {
 	}
 }
 
-// More than there is room for are "other", and none of their time is lost.
+// TestRequestsLimits: requests and endpoints beyond the limits count as other. None of their time is lost.
 func TestRequestsLimits(t *testing.T) {
 	y := newRequestStory()
 	ids := make([]sampler.ThreadID, maxOpenRequests+10)
@@ -524,7 +527,7 @@ func TestRequestsLimits(t *testing.T) {
 		}
 	}
 	leftOut()
-	for i := range ids { // more is known of each
+	for i := range ids { // each gets a longer name
 		y.works[ids[i]] = y.work(sampler.WorkNumber(i+1), fmt.Sprintf("GET %d more", i))
 	}
 	y.ticks(1, ids...)
@@ -560,8 +563,8 @@ func sum(ns [gvl.NumStates]int64) (total int64) {
 	return total
 }
 
-// TestLargestPeersAreKept: the result names the peers with most time, not the first ones. The time of a peer is never
-// more than it had. If there are few peers, it is all of the peer's time.
+// TestLargestPeersAreKept: the result names the peers with the most time, not the first peers. The time of a peer is
+// never too high. If there are few peers, it is exact.
 func TestLargestPeersAreKept(t *testing.T) {
 	const large = 1000
 	random := rand.New(rand.NewPCG(1, 2))
@@ -570,7 +573,7 @@ func TestLargestPeersAreKept(t *testing.T) {
 		var parts [7]peerSums
 		for range 20_000 {
 			peer, ns := uint32(1+random.IntN(small)), 1+random.Int64N(20)
-			if random.IntN(2) == 0 { // three have half of the time, and come as late as the others
+			if random.IntN(2) == 0 { // three peers have half of the time, and come as late as the others
 				peer = uint32(large + random.IntN(3))
 			}
 			truth[peer] += ns
@@ -599,8 +602,8 @@ func TestLargestPeersAreKept(t *testing.T) {
 	}
 }
 
-// TestAgesSayTheirUncertainty: an age has the bounds that are known. A request that was just seen has begun since the
-// reading before. The length of the longest request is a lower bound if it goes on.
+// TestAgesSayTheirUncertainty: an age has the bounds that are known. A request that was just seen began after the
+// reading before. While the longest request is in progress, its length is a lower bound.
 func TestAgesSayTheirUncertainty(t *testing.T) {
 	y := newRequestStory()
 	y.ticks(5)
@@ -628,9 +631,9 @@ func TestAgesSayTheirUncertainty(t *testing.T) {
 	}
 }
 
-// TestRequestsFoundLate: while a reader has no time to look for requests, it reads only stacks. A request that begins
-// meanwhile is found late, so its age is uncertain by this time. It does not count for the lengths, because shorter
-// requests of the same time had ended before they could be found.
+// TestRequestsFoundLate: if a reader has no time to look for requests, it reads only stacks. A request that begins
+// meanwhile is found late, so its age is uncertain by this time. Its length does not count, because shorter requests
+// may have ended before they could be found.
 func TestRequestsFoundLate(t *testing.T) {
 	y := newRequestStory()
 	y.ticks(5)

@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// TestStatStates: stat's JSON has a place for each state.
+// TestStatStates: the JSON of stat has a field for each state.
 func TestStatStates(t *testing.T) {
 	for s := range gvl.NumStates {
 		var ns [gvl.NumStates]int64

@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// folded is a Stream with what adds its intervals up.
+// folded is a Stream with the consumers that add up its intervals.
 type folded struct {
 	Account  *Account
 	Blame    *Blame
@@ -31,7 +31,7 @@ func (f *folded) Feed(s *sampler.Sample) {
 	f.Sample = s
 }
 
-// requests is what stat has of requests.
+// requests returns the part of stat's report that is about requests.
 func (f *folded) requests() report.StatRequests {
 	return f.Requests.Stat(f.Blame.Top(0, ByStack, 0).TotalNS, nil)
 }

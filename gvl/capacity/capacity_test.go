@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// A server is simulated event by event: threads that hold one GVL in the order of arrival, at most for a time slice,
-// and spend the rest of a request outside it.
+// server is a server that is simulated event by event. Its threads hold one GVL in the order of arrival, each at most
+// for a time slice. They spend the rest of a request outside the GVL.
 type server struct {
 	threads int
 	// hold and outside draw the lengths of the parts of a request, in ms. A request has parts of both.
@@ -34,7 +34,7 @@ const sliceMS = 100
 func (s server) run(seed uint64, requests int) (o outcome) {
 	r := rand.New(rand.NewPCG(seed, 7))
 	type thread struct {
-		ready, left float64 // when it comes to the GVL, and what is left of its hold
+		ready, left float64 // when the thread wants the GVL, and what is left of its hold
 		part        int
 	}
 	threads := make([]thread, s.threads)
@@ -75,7 +75,7 @@ func (s server) run(seed uint64, requests int) (o outcome) {
 	return o
 }
 
-// stat is what ddtop would measure of it.
+// stat returns what ddtop would measure of this outcome.
 func (o outcome) stat(threads int64) *report.Stat {
 	ns := func(ms float64) int64 { return int64(ms * 1e6) }
 	var states [gvl.NumStates]int64
@@ -98,7 +98,7 @@ func uniform(ms float64) func(*rand.Rand) float64 {
 	return func(r *rand.Rand) float64 { return 2 * ms * r.Float64() }
 }
 
-// mixed is short mostly, and long once in ten times.
+// mixed draws lengths that are mostly short, and long in one of ten cases.
 func mixed(ms float64) func(*rand.Rand) float64 {
 	return func(r *rand.Rand) float64 {
 		if r.IntN(10) == 0 {
@@ -108,8 +108,9 @@ func mixed(ms float64) func(*rand.Rand) float64 {
 	}
 }
 
-// From one measurement with some number of threads follows the throughput with other numbers, to a tenth. Only a
-// simulation can show it for many lengths of holds and without other processes on the machine.
+// TestPredictionsOfSimulatedServers: from a measurement with one number of threads, ddtop predicts the throughput with
+// other numbers, to within a tenth. Only a simulation can test many lengths of holds without other processes on the
+// machine.
 func TestPredictionsOfSimulatedServers(t *testing.T) {
 	t.Parallel()
 	const requests = 8_000
@@ -152,7 +153,7 @@ func TestPredictionsOfSimulatedServers(t *testing.T) {
 	}
 }
 
-// What the model does not know is no prediction, and says why.
+// TestRefusesToPredict: if the model does not cover a case, there is no prediction, and Why has the reason.
 func TestRefusesToPredict(t *testing.T) {
 	t.Parallel()
 	good := func() *report.Stat {
@@ -215,8 +216,8 @@ func TestRefusesToPredict(t *testing.T) {
 	}
 }
 
-// TestPartsOfRequestsNotSeen: if only a part of the requests was seen, the time of the others is found by the threads
-// of the pool. Time in which requests wait for locks or a CPU does not count as time outside the GVL.
+// TestPartsOfRequestsNotSeen: if only a part of the requests was seen, the time of the others is computed from the
+// threads of the pool. Time in which requests wait for locks or a CPU does not count as time outside the GVL.
 func TestPartsOfRequestsNotSeen(t *testing.T) {
 	t.Parallel()
 	const ms = 1e6

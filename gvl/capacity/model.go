@@ -53,8 +53,8 @@ func (l load) at(threads float64) point {
 // time. If more is unexplained, there is no prediction.
 const maxUnexplained = .05
 
-// maxVariance limits the variance that fit computes from the waiting. If one hold in twenty takes a hundred times as
-// long as the others, the variance is 17.
+// maxVariance limits the variance that fit computes from the waiting. If one hold in twenty takes 100 times the time of
+// the others, the variance is 17.
 const maxVariance = 20.
 
 // fit returns the load with the variance that explains the measured waiting with this number of threads. ok is false

@@ -7,7 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestAsks: the sums are by the innermost C function that is not malloc's, and the Ruby code that called it.
+// TestAsks: memory requests are added up by their innermost C function outside of malloc, and by the Ruby code that
+// called this function.
 func TestAsks(t *testing.T) {
 	d := sampler.NewDictionary()
 	ruby := func(label string) sampler.StackID {

@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/gvl/findings/internal/tips"
 )
 
-// variants are the pieces of advice that a rule can give, for the rules that have more than one sentence. All others advise something that goes
-// with anything.
+// variants has the advice that rules can give. It has only rules with more than one piece of advice. All other rules
+// advise something that goes with anything.
 var variants = map[string][][]advice{
 	ruleStarved:     {tips.Starved(), tips.Throttled(), tips.TakesLess(tips.Starved())},
 	"memory_stall":  {tips.MemoryStall()},
@@ -26,14 +26,14 @@ var variants = map[string][][]advice{
 	"all_busy":      {tips.AllBusy()},
 }
 
-// contradictions are sentences that must not be told side by side, found by their words alone.
+// contradictions are pairs of sentences that must not appear together. They are found by their words alone.
 var contradictions = [][2]*regexp.Regexp{
 	{regexp.MustCompile(`more processes|other process|another process|add worker processes`), regexp.MustCompile(`fewer (threads or )?(processes|workers)|run fewer workers`)},
 	{regexp.MustCompile(`so more threads`), regexp.MustCompile(`fewer threads|run fewer workers`)},
 }
 
-// TestAdviceOfPairs: what two findings advise never contradicts each other, in whatever order they are told, and the first finding does not point at
-// one above it.
+// TestAdviceOfPairs: the advice of findings that are shown together never contradicts, in any order. The advice of the
+// first finding does not refer to a finding above it.
 func TestAdviceOfPairs(t *testing.T) {
 	finding := func(id string, list []advice) Finding { return Finding{ID: id, Next: list[0].Text, advice: list} }
 	var all []Finding
@@ -86,7 +86,7 @@ func TestAdviceOfPairs(t *testing.T) {
 	}
 }
 
-// TestAdviceHasAnEnd: the last of several pieces of advice goes with any other finding.
+// TestAdviceHasAnEnd: if a rule has several pieces of advice, the last goes with any other finding.
 func TestAdviceHasAnEnd(t *testing.T) {
 	for id, all := range variants {
 		for _, list := range all {
@@ -97,7 +97,7 @@ func TestAdviceHasAnEnd(t *testing.T) {
 	}
 }
 
-// TestAdviceIsInThePlan: no rule advises another number of processes or threads past the plan.
+// TestAdviceIsInThePlan: only the plan advises another number of processes or threads. No rule does so by itself.
 func TestAdviceIsInThePlan(t *testing.T) {
 	files, err := filepath.Glob("rules_*.go")
 	if err != nil || len(files) == 0 {
@@ -117,7 +117,7 @@ func TestAdviceIsInThePlan(t *testing.T) {
 	}
 }
 
-// TestAdviceOfOne: which advice is told beside which other finding.
+// TestAdviceOfOne: the advice of a finding depends on the other findings beside it.
 func TestAdviceOfOne(t *testing.T) {
 	f := func(id string, list []advice) Finding { return Finding{ID: id, advice: list} }
 	saturated, starved, busy := f("gvl_saturated", tips.Saturated(.5)), f(ruleStarved, tips.Starved()), f("all_busy", tips.AllBusy())
@@ -149,8 +149,8 @@ func TestAdviceOfOne(t *testing.T) {
 	}
 }
 
-// TestAdviceOfSeveral: the advice of several processes is one plan. Processes of one program never get advice that
-// contradicts, in whatever order they come. Other programs only follow what holds for the whole machine.
+// TestAdviceOfSeveral: the advice for several processes is one plan. Processes of the same program never get advice
+// that contradicts, in any order. Other programs only follow advice that holds for the whole machine.
 func TestAdviceOfSeveral(t *testing.T) {
 	f := func(id string, list []advice) Finding { return Finding{ID: id, Next: list[0].Text, advice: list} }
 	saturated, starved := f("gvl_saturated", tips.Saturated(.5)), f(ruleStarved, tips.Starved())
@@ -165,7 +165,7 @@ func TestAdviceOfSeveral(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		one, other Finding
-		program    string // of the other
+		program    string // of the other process
 		want       [2]string
 	}{
 		{"one lacks CPU", saturated, starved, "puma", [2]string{less, fewer}},

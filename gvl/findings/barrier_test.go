@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestBarrier: a thread that goes on while other ractors wait at a barrier is named. A thread that moves has joined one
-// barrier and is waited for by the next one. A thread without a CPU cannot join.
+// TestBarrier: if a thread goes on while other ractors wait at a barrier, the finding names this thread. A thread that
+// moves has joined one barrier, and delays the next. A thread without a CPU cannot join. Neither is a finding.
 func TestBarrier(t *testing.T) {
 	for _, c := range []struct {
 		name        string

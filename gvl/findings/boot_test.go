@@ -17,7 +17,7 @@ func booting(t *testing.T) *scene {
 	return s
 }
 
-// starved plays a thread that has the GVL all the time and a CPU for 60 % of it, in a stack.
+// starved plays a thread that has the GVL all the time, and a CPU for 60 % of the time. labels are its stack.
 func (s *scene) starved(d int64, labels ...string) {
 	stack := s.stack(labels...)
 	s.play(d, func(i int) (sampler.ThreadID, []sampler.Thread) {
@@ -27,7 +27,8 @@ func (s *scene) starved(d int64, labels ...string) {
 	})
 }
 
-// TestStartIsNoLoad: what a program does while it starts is not a finding then, and none afterwards.
+// TestStartIsNoLoad: what a program does while it starts raises no finding, neither at once nor later. Load that goes
+// on after the start raises one.
 func TestStartIsNoLoad(t *testing.T) {
 	loading := []string{"c:Kernel#require", "<top (required)>"}
 	work := []string{"Work#step"}
@@ -47,7 +48,7 @@ func TestStartIsNoLoad(t *testing.T) {
 	} {
 		s := booting(t)
 		c.play(s)
-		got := slices.DeleteFunc(s.ids(), func(id string) bool { return id == "gvl_hog" }) // that holds while a program starts too
+		got := slices.DeleteFunc(s.ids(), func(id string) bool { return id == "gvl_hog" }) // also found at a start
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v", c.name, s.f.Current())
 		}
@@ -59,7 +60,7 @@ func TestStartIsNoLoad(t *testing.T) {
 	}
 }
 
-// TestPoolsAreNoLeak: threads that a program starts with, and a server's pool that grows to its size, don't pile up.
+// TestPoolsAreNoLeak: threads that a program starts with are no leak. Nor is a server's pool that grows to its size.
 func TestPoolsAreNoLeak(t *testing.T) {
 	grow := func(s *scene, d int64, labels ...string) {
 		stack, began := s.stack(labels...), s.now

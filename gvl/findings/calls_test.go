@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// caller plays a thread that asks Redis again and again, callNS long each time, nine tenths of it in the call, for 15 s: it is looked
-// at every lookNS and its counters are read with every readNS; turns says whether they have a count of turns.
+// caller plays three threads that call Redis again and again for 15 s. Each round takes callNS, nine tenths of it in
+// the call. Samples are lookNS apart. Counters are read every readNS. turns is true if they have a count of turns.
 func (s *scene) caller(callNS, lookNS, readNS int64, turns, lowered, paused bool) {
 	peer := s.dict.InternPeer(sampler.Peer{Kind: sampler.PeerTCP, Remote: "10.0.0.6:6379", Local: "10.0.0.1", Service: "Redis"})
 	stack, work := s.stack("c:IO#read", "RedisClient#call"), s.stack("Work#step")
@@ -55,8 +55,8 @@ func (s *scene) caller(callNS, lookNS, readNS int64, turns, lowered, paused bool
 	}
 }
 
-// TestShortCallsSeldomRead: what is called slow is known to be so. Where counters are read too seldom to tell calls apart, short ones
-// seem long; long ones are told by readings between which the thread did not move.
+// TestShortCallsSeldomRead: a call is reported as slow only if it is known to be slow. If counters are read too seldom,
+// many short calls look like one long call. Two readings prove a long call if the thread did not move between them.
 func TestShortCallsSeldomRead(t *testing.T) {
 	for _, c := range []struct {
 		what                   string

@@ -8,11 +8,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestLockStarved: a lock that one thread takes again and again is told from one that it keeps, and from one of which others have a turn.
+// TestLockStarved: if one thread takes a lock again and again, the finding is lock_starved. If the thread keeps the
+// lock, or others get it now and then, the finding is lock_convoy.
 func TestLockStarved(t *testing.T) {
 	for _, c := range []struct {
 		what string
-		// turns are those on a CPU of a thread that waits, after so many samples; turn: it has the lock in this sample.
+		// turns returns how often a waiting thread has had a CPU until sample i. turn reports whether the thread has
+		// the lock in sample i.
 		turns func(i int) int64
 		turn  func(i int) bool
 		want  string

@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestSumsAreBounded: of threads that are new each time a second keeps a bounded number of sums, and none of their time is lost.
+// TestSumsAreBounded: if each interval is of a new thread, a second still keeps a bounded number of sums. No time is
+// lost.
 func TestSumsAreBounded(t *testing.T) {
 	p := gvltest.ProcOf(sampler.EraSched)
 	c := newCollector(stream.New(p), p, sampler.NewDictionary(), new(limits))

@@ -2,8 +2,8 @@ package findings
 
 import "testing"
 
-// TestLastReadingSurvivesAGap: what was last read of the collector and of the process is carried over a gap of any length, also
-// of one that ends in the place of the ring in which it began.
+// TestLastReadingSurvivesAGap: the last readings of the garbage collector and of the process are kept over a gap of any
+// length. This also holds if the gap ends in the place of the ring in which it began.
 func TestLastReadingSurvivesAGap(t *testing.T) {
 	c := &collector{}
 	for i := range c.ring {

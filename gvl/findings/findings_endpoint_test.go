@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// serve lets a thread work for an endpoint.
+// serve lets a thread work for a request of an endpoint.
 func (s *scene) serve(id sampler.ThreadID, endpoint, statement string) {
 	if s.serving == nil {
 		s.serving = make(map[sampler.ThreadID]sampler.Serving)
@@ -18,7 +18,7 @@ func (s *scene) serve(id sampler.ThreadID, endpoint, statement string) {
 	s.serving[id] = sampler.Serving{Work: s.dict.InternWork(w), Statement: s.dict.InternText(statement)}
 }
 
-// one returns the finding of a rule that holds now.
+// one returns the active finding of a rule.
 func (s *scene) one(id string) Finding {
 	s.t.Helper()
 	for _, f := range s.f.Current() {
@@ -42,7 +42,8 @@ func (s *scene) names(f Finding, endpoint string, words ...string) {
 	}
 }
 
-// The route of whoever keeps the GVL is named, with its part of it; one that is not most of it is not, nor one that is not known.
+// TestFindingsNameWhoTakesTheGVL: a finding names the route that holds the GVL, and its share. It names no route if the
+// route is not known, or if no thread serves a request.
 func TestFindingsNameWhoTakesTheGVL(t *testing.T) {
 	s := newScene(t)
 	s.named(1, "worker-3", false)
@@ -66,11 +67,11 @@ func TestFindingsNameWhoTakesTheGVL(t *testing.T) {
 	}
 }
 
-// A route whose requests run on several threads, none of which leads alone, is said to hog the GVL; where all requests are of one route,
-// it is not.
+// TestFindingsNameARouteOnManyThreads: if the requests of a route hold the GVL on several threads, and no single thread
+// leads, the route hogs the GVL. If all requests have the same route, no route does.
 func TestFindingsNameARouteOnManyThreads(t *testing.T) {
 	const reports, all = 4, 8
-	// goOn plays samples in which requests on the first threads hold the GVL in ticks of every 20 samples.
+	// goOn plays samples. In the first ticks of every 20 samples, a request on one of the first threads holds the GVL.
 	goOn := func(s *scene, seconds int64, ticks int) {
 		long, short := s.stack("c:JSON.generate", "Reports#build"), s.stack("Server#handle")
 		s.play(seconds*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
@@ -133,7 +134,7 @@ func TestFindingsNameARouteOnManyThreads(t *testing.T) {
 	}
 }
 
-// The route that waits most for a slow service is named, and what it asks now.
+// TestFindingsNameWhoAsks: the finding names the route that waits most for a slow service, and its current statement.
 func TestFindingsNameWhoAsks(t *testing.T) {
 	db := sampler.Peer{Kind: sampler.PeerTCP, Remote: "10.0.0.5:5432", Local: "10.0.0.1", Service: "PostgreSQL"}
 	s := newScene(t)
@@ -181,7 +182,7 @@ func TestFindingsNameForWhomALockIsHeld(t *testing.T) {
 	s.names(s.one("deadlock"), "GET a#b", "puma 1 (GET a#b) waits for Mutex 0xa8")
 }
 
-// waitsForLock is a thread that waits for a Mutex that another one holds.
+// waitsForLock is a thread that waits for a Mutex that another thread holds.
 func waitsForLock(id, holder sampler.ThreadID, object uint64) sampler.Thread {
 	th := gvltest.Asleep(id, sampler.StoppedForever, sampler.BlockMutex)
 	th.Blocked.Object, th.Blocked.Holder = object, holder

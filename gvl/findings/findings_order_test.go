@@ -12,7 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestOrder: what stands still, causes, symptoms; of one rank the severe ones first, then those that explain more.
+// TestOrder: standstills come first, then causes, then symptoms. Within a rank, severe findings come first, then
+// findings that explain more.
 func TestOrder(t *testing.T) {
 	type raised struct {
 		id       string
@@ -68,8 +69,9 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// explainedPairs are all pairs of a symptom and its cause, with what they take: the least part of the symptom's time,
-// or the same thread or remote end. "own" holds only if the process itself takes the CPU, "others" only if it does not.
+// explainedPairs lists each symptom with its causes, and the evidence that a cause needs. A number is the least part of
+// the symptom's time. With "shared", both have the same thread or remote end. With "own", the process itself takes the
+// CPU. With "others", it does not.
 const explainedPairs = `
 gvl_stuck: memory_stall 0.5
 memory_stall: memory_grows 0
@@ -86,8 +88,8 @@ stuck_thread: lock_starved shared, lock_convoy shared, dns_slow shared, child_wa
 all_busy: cpu_starved 0
 `
 
-// TestOrderOfAllPairs: of any two findings the cause is first if there is evidence, however severe the symptom is. All others come by standstill,
-// severity, rank and what they explain.
+// TestOrderOfAllPairs: of any two findings, the cause comes first if there is evidence, however severe the symptom is.
+// All other pairs are ordered by standstill, severity, rank and what they explain.
 func TestOrderOfAllPairs(t *testing.T) {
 	want := make(map[[2]string]string)
 	for _, line := range strings.Split(strings.TrimSpace(explainedPairs), "\n") {
@@ -111,7 +113,7 @@ func TestOrderOfAllPairs(t *testing.T) {
 				f.states[i] = ruleState{raised: true, shown: true, explains: yExplains, last: hit{severity: ySevere, threads: []sampler.ThreadID{thread}, ownCPU: own}}
 			}
 		}
-		// What hides another one leaves it alone in the list, which is not this test's subject.
+		// A finding can hide another one. This test takes all findings, because it is not about hiding.
 		var list []Finding
 		for _, i := range f.ranked() {
 			list = append(list, f.finding(i))
@@ -122,7 +124,8 @@ func TestOrderOfAllPairs(t *testing.T) {
 		}
 		return list[0].ID
 	}
-	// explains returns what a cause takes to explain a symptom. own is whether the process takes the CPU itself.
+	// explains returns the evidence that a cause needs to explain a symptom. own is true if the process takes the CPU
+	// itself.
 	explains := func(by, symptom *rule, own bool) (evidence string, is bool) {
 		evidence, is = want[[2]string{by.id, symptom.id}]
 		switch evidence {
@@ -140,7 +143,7 @@ func TestOrderOfAllPairs(t *testing.T) {
 			t.Errorf("%s and %s explain each other", x.id, y.id)
 		}
 		if !explained {
-			// Without evidence the severe one leads, unless the other is its cause or a standstill.
+			// Without evidence the severe finding leads, unless the other one is its cause or a standstill.
 			if !other && y.rank != rankStandstill {
 				if got := first(x, y, SeverityCrit, SeverityWarn, .1, .9, true, own); got != x.id {
 					t.Errorf("%s (crit) and %s (warn): %s leads", x.id, y.id, got)
@@ -186,7 +189,7 @@ func TestOrderOfAllPairs(t *testing.T) {
 	}
 }
 
-// TestDocsListTheCauses: docs/reference/findings.md lists all causes with what they take.
+// TestDocsListTheCauses: docs/reference/findings.md lists all causes, with the evidence that they need.
 func TestDocsListTheCauses(t *testing.T) {
 	text, err := os.ReadFile("../../docs/reference/findings.md")
 	if err != nil {
@@ -222,7 +225,7 @@ func TestDocsListTheCauses(t *testing.T) {
 	}
 }
 
-// TestAdviceNamesACause: advice that depends on another finding depends on a cause.
+// TestAdviceNamesACause: if advice depends on another finding, the other finding is a cause of the first.
 func TestAdviceNamesACause(t *testing.T) {
 	for id, all := range variants {
 		for _, list := range all {
@@ -235,7 +238,8 @@ func TestAdviceNamesACause(t *testing.T) {
 	}
 }
 
-// TestCollectorBeforeSaturation: a collector that runs for two fifths of the time leads before the queue for the GVL that it makes.
+// TestCollectorBeforeSaturation: if the garbage collector runs 40 % of the time, its finding comes before the queue for
+// the GVL that it causes.
 func TestCollectorBeforeSaturation(t *testing.T) {
 	s := newScene(t)
 	work := s.stack("Work#a")
@@ -260,13 +264,14 @@ func TestCollectorBeforeSaturation(t *testing.T) {
 	}
 }
 
-// TestOrderByWhatIsExplained: the same two troubles in other measures change places, and stay where they are while they are
-// about as large.
+// TestOrderByWhatIsExplained: of two troubles, the larger comes first. While both explain about the same, they keep
+// their places.
 func TestOrderByWhatIsExplained(t *testing.T) {
 	s := newScene(t)
 	work := s.stack("Work#a")
 	var cpu, delay int64
-	// collects is the part of 20 ticks in the collector, lacks the part of a tick without a CPU, in percent.
+	// collects is how many of 20 ticks are in the garbage collector. lacks is the part of each tick without a CPU, in
+	// percent.
 	play := func(d int64, collects int, lacks int64) {
 		s.play(d, func(i int) (sampler.ThreadID, []sampler.Thread) {
 			s.gc.During = i%20 < collects

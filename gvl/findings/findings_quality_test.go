@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestFindingsNeedQuality: a finding about shares is not raised by too few samples, and is by the same load at more of them. It says on how many it
-// rests. By exact changes it needs none.
+// TestFindingsNeedQuality: too few samples do not raise a finding about shares. More samples of the same load raise it,
+// and so do known changes. The finding says on how many samples it rests.
 func TestFindingsNeedQuality(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// scene plays a stream to Findings, at 5 ms a sample with every second one a stack tick.
+// scene feeds samples to Findings, 5 ms apart. Every second sample is a stack tick.
 type scene struct {
 	t      *testing.T
 	dict   *sampler.Dictionary
@@ -26,7 +26,7 @@ type scene struct {
 	detail sampler.GCDetail
 	proc   sampler.Proc
 	self   sampler.Self
-	// serving is for whom threads work.
+	// serving has the requests for which threads work.
 	serving map[sampler.ThreadID]sampler.Serving
 	// fibers are the fibers that wait.
 	fibers *sampler.Fibers
@@ -45,7 +45,7 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
-// watch begins anew with the findings.
+// watch replaces the stream and its findings with new ones.
 func (s *scene) watch(p sampler.Process, r *Rules) {
 	s.stream = stream.New(p)
 	s.f = New(s.stream, p, s.dict, account.NewBlame(s.stream, s.dict), account.NewRequests(s.stream, s.dict, account.MaxBlameWindowNS), r)
@@ -55,7 +55,7 @@ func (s *scene) named(id sampler.ThreadID, name string, main bool) {
 	s.dict.SetThread(sampler.ThreadInfo{ID: id, Name: name, HasName: name != "", Main: main, Ractor: 1})
 }
 
-// stack interns frames, innermost first; "c:" marks C functions.
+// stack interns frames, innermost first. "c:" marks C functions.
 func (s *scene) stack(labels ...string) sampler.StackID {
 	var ids []sampler.FrameID
 	for _, l := range labels {
@@ -71,7 +71,7 @@ func (s *scene) at(th sampler.Thread, stack sampler.StackID) sampler.Thread {
 	return th
 }
 
-// play runs for d ns; each sample's owner and threads come from gen, given the tick's number.
+// play feeds samples for d ns. gen gets the number of the tick, and returns the owner of the GVL and the threads.
 func (s *scene) play(d int64, gen func(i int) (sampler.ThreadID, []sampler.Thread)) {
 	for end := s.now + d; s.now < end; {
 		s.now += sceneTick
@@ -101,7 +101,7 @@ func (s *scene) ids() []string {
 	return out
 }
 
-// want checks which findings are there, and that the first one's text holds the given words.
+// want checks which findings are active, and that the text of the first contains the given words.
 func (s *scene) want(what string, ids []string, words ...string) {
 	s.t.Helper()
 	got := s.f.Current()
@@ -121,7 +121,7 @@ func (s *scene) want(what string, ids []string, words ...string) {
 	}
 }
 
-// calm is a healthy program: one thread runs a little, others read, park and sleep.
+// calm plays a healthy program. One thread runs a little, the others read, park and sleep.
 func (s *scene) calm(d int64) {
 	run, park := s.stack("Work#step"), s.stack("c:Thread::Queue#pop", "Pool#loop")
 	s.play(d, func(i int) (sampler.ThreadID, []sampler.Thread) {
@@ -141,14 +141,14 @@ func TestNoFindingWhenNothingIsWrong(t *testing.T) {
 	s := newScene(t)
 	s.calm(90 * gvltest.Sec)
 	s.want("calm", nil)
-	// One thread that computes all the time keeps nobody waiting.
+	// A single thread that computes all the time delays no other thread.
 	s = newScene(t)
 	st := []sampler.StackID{s.stack("Batch#a"), s.stack("Batch#b")}
 	s.play(40*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
 		return 1, []sampler.Thread{s.at(gvltest.Holder(1), st[i%2]), gvltest.Asleep(2, sampler.StoppedForever, sampler.BlockJoin)}
 	})
 	s.want("batch", nil)
-	// Two threads that compute share the lock fairly; the lock is full, but no one hogs it.
+	// Two threads that compute share the GVL fairly. The GVL is full, but neither thread hogs it.
 	s = newScene(t)
 	s.play(20*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
 		a, b := s.at(gvltest.Holder(1), st[i%2]), s.at(gvltest.Queued(2), st[i%2])
@@ -165,8 +165,8 @@ func TestNoFindingWhenNothingIsWrong(t *testing.T) {
 	}
 }
 
-// TestOneLongTurnMakesNoHog: in a server with nothing to do a turn took long because it lacked a CPU. Four threads that
-// wanted to look at their clocks waited for it.
+// TestOneLongTurnMakesNoHog: in a server with nothing to do, one hold takes long because its thread lacks a CPU. Four
+// threads that want to check the time wait for it. This thread is no hog.
 func TestOneLongTurnMakesNoHog(t *testing.T) {
 	s := newScene(t)
 	beat, look := s.stack("c:BasicSocket#__write_nonblock", "Redis::Client#io"), s.stack("Poller#wait")
@@ -193,7 +193,7 @@ func TestOneLongTurnMakesNoHog(t *testing.T) {
 	}
 }
 
-// turns plays a full lock: a hog whose turns take hogTicks, then a short turn of one of n others.
+// turns plays a full GVL. A hog holds it for hogTicks, then one of n other threads holds it for one tick.
 func (s *scene) turns(d int64, n, hogTicks int) {
 	hog := []sampler.StackID{s.stack("c:JSON.generate", "Reports#build"), s.stack("c:JSON.generate", "Reports#build", "x")}
 	small := s.stack("Server#handle")
@@ -239,8 +239,8 @@ func TestSaturatedAndHog(t *testing.T) {
 	s.want("calm again", nil)
 }
 
-// TestHandedOn: if threads lose most of their time to the GVL, it is saturated although no thread holds it while it is
-// handed on. If they lose less, it is not.
+// TestHandedOn: no thread holds the GVL while it is handed on. If threads lose most of their time to the GVL, it is
+// saturated although it is held for only 80 % of the time. If they lose less, it is not.
 func TestHandedOn(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -278,7 +278,8 @@ func TestHandedOn(t *testing.T) {
 	}
 }
 
-// TestWordsWaitForAReader: who is to blame is found out for the worst of a run and for those who read, each time whole.
+// TestWordsWaitForAReader: ddtop looks for the code to blame only for the worst moment of a run, and when a caller
+// reads the findings. Each text is complete.
 func TestWordsWaitForAReader(t *testing.T) {
 	s := newScene(t)
 	s.turns(12*gvltest.Sec, 6, 19)
@@ -304,7 +305,7 @@ func TestWordsWaitForAReader(t *testing.T) {
 }
 
 func TestStuck(t *testing.T) {
-	// Running on for 400 ms while others wait, and again.
+	// One thread runs for 400 ms while others wait, again and again.
 	s := newScene(t)
 	s.calm(3 * gvltest.Sec)
 	s.turns(8*gvltest.Sec, 3, 79)
@@ -317,7 +318,7 @@ func TestStuck(t *testing.T) {
 	if f := s.f.Current()[0]; !strings.Contains(f.Next, "C function") {
 		t.Errorf("in a C function: %+v", f)
 	}
-	// The same in Ruby code, which no C function is to blame for.
+	// The same in Ruby code. No C function is to blame.
 	s = newScene(t)
 	power := s.stack("Keys#power", "Keys#sign")
 	s.play(5*gvltest.Sec, func(int) (sampler.ThreadID, []sampler.Thread) {
@@ -326,7 +327,7 @@ func TestStuck(t *testing.T) {
 	if f := s.f.Current()[0]; f.ID != "gvl_stuck" || strings.Contains(f.Next, "C function") || !strings.Contains(f.Next, "smaller parts") {
 		t.Errorf("in Ruby: %+v", f)
 	}
-	// Where its stack could not be read, no function is known to be to blame.
+	// If the stack could not be read, no function is named.
 	s = newScene(t)
 	s.play(5*gvltest.Sec, func(int) (sampler.ThreadID, []sampler.Thread) {
 		return 1, []sampler.Thread{gvltest.Holder(1), gvltest.Queued(2)}
@@ -334,7 +335,7 @@ func TestStuck(t *testing.T) {
 	if f := s.f.Current()[0]; f.ID != "gvl_stuck" || strings.Contains(f.Next, "this C function") || !strings.Contains(f.Next, "look at its stack") {
 		t.Errorf("no stack: %+v", f)
 	}
-	// Asleep in the kernel with the lock.
+	// The holder of the GVL sleeps in the kernel.
 	s = newScene(t)
 	keep := s.stack("c:Fiddle::Function#call", "CardTerminal#settle")
 	s.play(5*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
@@ -344,7 +345,7 @@ func TestStuck(t *testing.T) {
 		return 0, []sampler.Thread{s.at(gvltest.Asleep(1, sampler.Stopped, sampler.BlockSleep), keep), gvltest.Asleep(2, sampler.Stopped, sampler.BlockSleep)}
 	})
 	s.want("stalled", []string{"gvl_stuck"}, "CardTerminal#settle → Fiddle::Function#call", "slept in the kernel", "1 thread waiting")
-	// The same without anybody waiting harms nobody.
+	// If no thread waits, the same does no harm.
 	s = newScene(t)
 	s.play(5*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
 		return 1, []sampler.Thread{s.at(gvltest.Rechecked(gvltest.Answered(gvltest.Holder(1), s.now, "poll", -1, 0)), keep)}
@@ -373,7 +374,7 @@ func TestGarbageCollection(t *testing.T) {
 		return 0, []sampler.Thread{s.at(gvltest.Asleep(1, sampler.Stopped, sampler.BlockSleep), build)}
 	})
 	s.want("one collection of a quiet server", nil)
-	// A program that collects while it starts, for 4.5 s, and is calm then; and one that goes on collecting.
+	// A program collects garbage while it starts, for 4.5 s. Then it is calm, or it goes on collecting.
 	for _, c := range []struct {
 		boot, after int64
 		want        []string
@@ -421,7 +422,7 @@ func TestStarved(t *testing.T) {
 		return 1, []sampler.Thread{th}
 	})
 	s.want("run delay", []string{"cpu_starved"}, "40 %")
-	// What ddtop took of the CPU itself is said, and comes first where it is much.
+	// The finding shows what ddtop itself takes of the CPU. If this is much, the advice about it comes first.
 	s.play(8*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
 		s.self.CPUNS = (s.now - gvltest.Base) * 16 / 100
 		th := s.at(gvltest.Holder(1), work[i%2])
@@ -432,8 +433,8 @@ func TestStarved(t *testing.T) {
 	if next := s.f.Current()[0].Next; !strings.HasPrefix(next, "let ddtop take less") {
 		t.Errorf("what to do: %s", next)
 	}
-	// Of short turns the counters show those alone that were interrupted: one in six here, which lacked a CPU for half of
-	// its time. The others had theirs.
+	// Of short holds, the counters show only those that were interrupted. Here this is one in six, and its thread had
+	// no CPU for half of the time. The others always had one.
 	s = newScene(t)
 	var readAt, cpu, delay int64
 	s.play(8*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
@@ -472,7 +473,7 @@ func TestStarved(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		source        sampler.PressureSource
-		share, faults float64 // of the time; per second
+		share, faults float64 // part of the time; faults per second
 		want          []string
 		words         string
 	}{
@@ -531,7 +532,7 @@ func TestLocks(t *testing.T) {
 		for id := sampler.ThreadID(2); id < 8; id++ {
 			list = append(list, lock(id, 1, 0xa8))
 		}
-		// They take turns, so that nobody is stuck.
+		// They take turns, so that no thread is stuck.
 		list[1+i%6] = s.at(gvltest.Asleep(sampler.ThreadID(2+i%6), sampler.Stopped, sampler.BlockSleep), 0)
 		return 0, list
 	})
@@ -547,7 +548,7 @@ func TestLocks(t *testing.T) {
 	mixed := []gvl.ThreadState{
 		{Thread: 5, State: gvl.Lock, Detail: gvl.Detail{Holder: 4}}, {Thread: 3, State: gvl.Parked, Detail: gvl.Detail{Joined: 5}},
 		{Thread: 4, State: gvl.Lock, Detail: gvl.Detail{Holder: 3}}, {Thread: 6, State: gvl.Lock, Detail: gvl.Detail{Holder: 5}},
-		// Seen while its state was being written: no Ruby thread can wait for itself.
+		// This thread was seen while its state was being written. No Ruby thread can wait for itself.
 		{Thread: 8, State: gvl.Lock, Detail: gvl.Detail{Holder: 8}},
 	}
 	if c := account.Deadlocks(mixed); len(c) != 1 || !slices.Equal(c[0], []sampler.ThreadID{3, 5, 4}) {

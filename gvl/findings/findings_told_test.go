@@ -8,7 +8,8 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-// TestToldInTime: a finding whose condition is no longer true tells of the window in which it was, whoever reads it later.
+// TestToldInTime: if the condition of a finding has ended, its text describes the window in which the condition was
+// true. It does not matter when the text is read.
 func TestToldInTime(t *testing.T) {
 	s := newScene(t)
 	s.calm(2 * gvltest.Sec)

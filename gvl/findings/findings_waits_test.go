@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// readers plays n threads that read from a peer nearly all the time, each on a moving stack.
+// readers plays n threads that read from a peer nearly all the time. Between two calls, each holds the GVL for a tick.
 func (s *scene) readers(d int64, n int, peer sampler.PeerID, labels ...string) {
 	s.play(d, func(i int) (sampler.ThreadID, []sampler.Thread) {
 		var list []sampler.Thread
@@ -28,8 +28,8 @@ func (s *scene) readers(d int64, n int, peer sampler.PeerID, labels ...string) {
 	})
 }
 
-// TestKeptConnections: workers of a server that wait for their clients' next requests are not in I/O. The place that
-// io_busy names is of a thread that waits for the peer it names.
+// TestKeptConnections: workers of a server that wait for their clients' next requests are not in I/O. io_busy names a
+// peer, and a place in a thread that waits for this peer.
 func TestKeptConnections(t *testing.T) {
 	server := []string{"Puma::Server#process_client", "block in Puma::Server#run", "block (2 levels) in Puma::ThreadPool#spawn_thread", "c:Kernel#loop"}
 	kept := append([]string{"c:IO#wait_readable", "Puma::Client#reset"}, server...)
@@ -45,7 +45,7 @@ func TestKeptConnections(t *testing.T) {
 		var list []sampler.Thread
 		for id := sampler.ThreadID(1); id <= 4; id++ {
 			peer, stack := client, kept
-			if s.tick%40 != 0 && id > 1 || s.tick%4 != 0 && id == 1 { // the first one is with its client at the end
+			if s.tick%40 != 0 && id > 1 || s.tick%4 != 0 && id == 1 { // thread 1 waits for its client at the end
 				peer, stack = pipe, read
 			}
 			list = append(list, s.at(gvltest.Answered(gvltest.Released(id), s.now, "read", 9, peer), s.stack(stack...)))
@@ -96,13 +96,13 @@ func TestSlowPeers(t *testing.T) {
 	}
 }
 
-// callers plays n threads that read from a peer whenever they are looked at, 20 times per second, for d ns; their CPU counters
-// are read four times per second, and move by cpuNS a call of 400 ms.
+// callers plays n threads for d ns. Each sample, 20 per second, finds all of them reading from a peer. Their CPU
+// counters are read four times per second, and grow by cpuNS per call of 400 ms.
 func (s *scene) callers(d, cpuNS int64, n int, peer sampler.PeerID) {
 	const reading, call = 250 * gvltest.MS, 400 * gvltest.MS
 	stack := s.stack("c:IO#gets", "Client#ask")
 	for end := s.now + d; s.now < end; {
-		s.now += 50*gvltest.MS - sceneTick // and a tick of play
+		s.now += 50*gvltest.MS - sceneTick // play adds one tick
 		s.play(sceneTick, func(int) (sampler.ThreadID, []sampler.Thread) {
 			var list []sampler.Thread
 			for id := range sampler.ThreadID(n) {
@@ -117,8 +117,9 @@ func (s *scene) callers(d, cpuNS int64, n int, peer sampler.PeerID) {
 	}
 }
 
-// TestCallsBetweenSamples: threads that call a slow service again and again, and are never seen at anything but the wait for its
-// answer, are not readers of a stream: they have had a CPU meanwhile. Nor has one of them waited for as long as it is watched.
+// TestCallsBetweenSamples: threads call a slow service again and again, and every sample finds them waiting for its
+// answer. They are not readers of a stream, because they had a CPU in between. None of their waits lasts the whole
+// time.
 func TestCallsBetweenSamples(t *testing.T) {
 	for _, c := range []struct {
 		what  string
@@ -132,7 +133,7 @@ func TestCallsBetweenSamples(t *testing.T) {
 		if longest := s.f.win.state(1).DurationNS(); c.ids != nil && longest > 2*gvltest.Sec || c.ids == nil && longest < 14*gvltest.Sec {
 			t.Errorf("%s: the wait going on has lasted %v ns", c.what, longest)
 		}
-		// Seen at work at last: for twelve seconds nobody saw it, which is not that it waited so long.
+		// At last, samples see the threads at work. For twelve seconds no sample did, but no single wait took so long.
 		s.readers(5*gvltest.Sec, 3, peer, "c:IO#gets", "Client#ask")
 		if c.ids != nil {
 			s.want(c.what+", then seen at work", c.ids)
@@ -140,7 +141,8 @@ func TestCallsBetweenSamples(t *testing.T) {
 	}
 }
 
-// TestNotReachable: attempts to connect again and again are no slow answers, but a read after each connection is.
+// TestNotReachable: attempts to connect again and again are not slow answers. A read after each connection is a slow
+// answer.
 func TestNotReachable(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -198,7 +200,7 @@ func TestOtherWaits(t *testing.T) {
 			list[i].Stack = run
 		}
 		list[0].Blocked.Child = 77
-		return 0, list // the fourth has no frame: it is one of Process.detach
+		return 0, list // the fourth has no frame, because it belongs to Process.detach
 	})
 	s.want("children", []string{"child_wait"}, "2 threads wait for child processes", "pid 77")
 
@@ -214,7 +216,7 @@ func TestOtherWaits(t *testing.T) {
 	})
 	s.want("pool", []string{"pool_wait"}, "2 threads wait for a connection", "longest wait 5.75 s in")
 
-	// The thread that has the connection asks another service meanwhile. Sidekiq's scheduler sleeps in its own pool.
+	// Meanwhile the thread that has the connection calls another service. Sidekiq's scheduler sleeps in its own pool.
 	s = newScene(t)
 	s.named(3, "worker-3", false)
 	checkout := s.stack("c:Thread::ConditionVariable#wait", "ConnectionPool::TimedStack#pop", "ConnectionPool#checkout", "ConnectionPool#with",
@@ -230,7 +232,8 @@ func TestOtherWaits(t *testing.T) {
 	s.want("holders of a pool", []string{"pool_wait"}, "2 threads wait for a connection",
 		"; 1 thread has one: worker-3 in Renderer.render → IO#wait_readable")
 
-	// Waits of 1.2 s now and then, of one in nine threads: a fifth is over whenever one asks, and all are in the window.
+	// One of nine threads waits for the pool again and again. Waits of 1.2 s are found, also between two of them,
+	// because earlier waits are in the window. Waits of 700 ms are not found.
 	for _, c := range []struct {
 		what   string
 		waitNS int64
@@ -276,8 +279,8 @@ func TestOtherWaits(t *testing.T) {
 	}
 }
 
-// TestLongPolling: requests that wait for news with a time limit do no harm while a worker of the server is free.
-// Without a time limit, or without a free worker, they do.
+// TestLongPolling: requests that wait for news with a time limit do no harm while a worker of the server is free. If
+// there is no time limit or no free worker, they do.
 func TestLongPolling(t *testing.T) {
 	server := []string{"Puma::Server#process_client", "block in Puma::Server#run",
 		"block (2 levels) in Puma::ThreadPool#spawn_thread", "c:Kernel#loop"}
@@ -287,7 +290,7 @@ func TestLongPolling(t *testing.T) {
 	for _, c := range []struct {
 		what    string
 		status  sampler.Status
-		workers int // those that wait for a request
+		workers int // workers that wait for a request
 		ids     []string
 	}{
 		{"long polling", sampler.Stopped, 2, nil},
@@ -311,8 +314,8 @@ func TestLongPolling(t *testing.T) {
 	}
 }
 
-// TestCollectionsAreNotBlamedOnWaits: a thread that only waits makes no objects, so that its stack is older than the
-// collection. A thread that reads makes Strings.
+// TestCollectionsAreNotBlamedOnWaits: a thread that only waits makes no objects. So its stack is older than the
+// collection, and the finding does not name it. A thread that reads makes Strings.
 func TestCollectionsAreNotBlamedOnWaits(t *testing.T) {
 	for innermost, blamed := range map[string]bool{"c:IO#wait_readable": false, "c:Kernel#sleep": false,
 		"c:Thread::Queue#pop": false, "c:IO#gets": true, "c:Array#map": true} {

@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// waitsIn is a thread that waits for a Queue, and was given a CPU so many times.
+// waitsIn is a thread that waits for a Queue. turns is how often it was given a CPU.
 func (s *scene) waitsIn(id sampler.ThreadID, turns int64, labels ...string) sampler.Thread {
 	th := gvltest.Asleep(id, sampler.StoppedForever, sampler.BlockQueue)
 	th.Blocked.Object = 0xbee

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestFullCollections: a full collection of 300 ms is found, or one that marks for 200 ms. A minor one of that length
-// is not, nor one in steps, nor one that the program chose the time for.
+// TestFullCollections: a full collection is found if it takes 300 ms, or marks for 200 ms. A minor collection of this
+// length is not found. Nor is a collection in steps, or a collection whose time the program chose.
 func TestFullCollections(t *testing.T) {
 	const full, ms = sampler.GCMajorByOldGen | sampler.GCByNewObject, gvltest.MS
 	for _, c := range []struct {
@@ -24,7 +24,7 @@ func TestFullCollections(t *testing.T) {
 		by       string
 		waits    bool
 		boots    bool
-		// early: the first sample in which it collects read its thread before it had the GVL.
+		// early is true if the first sample of the collection read its thread before the thread had the GVL.
 		early bool
 		says  []string
 	}{
@@ -102,7 +102,7 @@ func TestFullCollections(t *testing.T) {
 	}
 }
 
-// TestFullCollectionsAreCounted: the finding about the second long collection counts the first.
+// TestFullCollectionsAreCounted: the finding about the second long collection also counts the first.
 func TestFullCollectionsAreCounted(t *testing.T) {
 	s := newScene(t)
 	stack := s.stack("Shop#build")

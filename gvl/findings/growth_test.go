@@ -8,16 +8,17 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestMemoryGrows: memory that grows on and on through full collections is told from what fills up, from a saw-tooth, from a leap.
+// TestMemoryGrows: memory that grows on and on through full collections is found. Memory that fills up, a saw-tooth and
+// a leap are not.
 func TestMemoryGrows(t *testing.T) {
 	const mb = 1 << 20
 	for _, c := range []struct {
 		what string
-		// rss is the memory in MiB after so many seconds, majors how many full collections there were.
+		// rss returns the memory in MiB at a second. majors returns the number of full collections until then.
 		rss    func(second int64) int64
 		majors func(second int64) uint64
 		want   []string
-		// growing is what Growing says meanwhile.
+		// growing reports whether Growing shows growth meanwhile.
 		growing bool
 	}{
 		{"grows", func(s int64) int64 { return 60 + 10*s }, func(s int64) uint64 { return uint64(s / 4) }, []string{"memory_grows"}, true},
@@ -45,7 +46,7 @@ func TestMemoryGrows(t *testing.T) {
 		}
 		if len(c.want) > 0 {
 			s.want(c.what, c.want, " have become ", "outside of the objects' slots", "most objects are made in Cache#put → String#* (app.rb:10) (100 %)")
-			for range 15 { // and then no more
+			for range 15 { // then the growth stops
 				s.proc.AtNS = s.now
 				s.play(gvltest.Sec, func(int) (sampler.ThreadID, []sampler.Thread) {
 					return 1, []sampler.Thread{s.at(gvltest.Holder(1), work)}
@@ -59,8 +60,8 @@ func TestMemoryGrows(t *testing.T) {
 	}
 }
 
-// TestMemoryGrowsThroughRareCollections: full collections a minute and a half apart, with pauses of the growth between them: the levels
-// after them tell it, for longer than the notes go back.
+// TestMemoryGrowsThroughRareCollections: full collections are 90 s apart, and between them the growth pauses at times.
+// The levels after the collections show the growth, for longer than the notes go back.
 func TestMemoryGrowsThroughRareCollections(t *testing.T) {
 	const mb = 1 << 20
 	for _, c := range []struct {
@@ -68,7 +69,7 @@ func TestMemoryGrowsThroughRareCollections(t *testing.T) {
 		rss  func(second int64) int64
 		want []string
 	}{
-		// Grows for ten seconds in each half a minute.
+		// Grows for ten seconds in each 30 s.
 		{"grows", func(s int64) int64 { return 200 + s/30*30 + 3*min(s%30, 10) }, []string{"memory_grows"}},
 		{"a saw-tooth", func(s int64) int64 { return 200 + s%180/30*60 }, nil},
 		{"fills up", func(s int64) int64 { return 200 + 400*s/(s+60) }, nil},
@@ -95,13 +96,13 @@ func TestMemoryGrowsThroughRareCollections(t *testing.T) {
 	}
 }
 
-// TestMemoryOfC: growth that Ruby's own count of malloc'ed bytes does not have is memory of C code. The count begins
-// anew at a full collection.
+// TestMemoryOfC: Ruby counts the bytes that it has malloc'ed. Growth beyond this count is memory of C code. The count
+// restarts at a full collection.
 func TestMemoryOfC(t *testing.T) {
 	const mb = 1 << 20
 	for _, c := range []struct {
 		what string
-		// counted is what Ruby has malloc'ed and not freed in a second, in MiB.
+		// counted is how many MiB Ruby mallocs and does not free in a second.
 		counted int64
 		says    string
 	}{
@@ -129,7 +130,8 @@ func TestMemoryOfC(t *testing.T) {
 	}
 }
 
-// TestMakerOfObjects: the place that makes most objects is named if enough instants tell it from the next place, whoever calls it.
+// TestMakerOfObjects: ddtop names the place that makes most objects, if enough instants distinguish it from the next
+// place. The callers of the place do not matter.
 func TestMakerOfObjects(t *testing.T) {
 	s := newScene(t)
 	own := func(labels ...string) sampler.StackID {
@@ -144,7 +146,7 @@ func TestMakerOfObjects(t *testing.T) {
 	calls := own("c:String#*", "Cache#put")
 	for _, c := range []struct {
 		what string
-		// instants are how many instants made how many objects.
+		// instants has the number of instants of each stack, and how many objects each instant made.
 		instants map[sampler.StackID][2]int64
 		want     sampler.StackID
 		place    string

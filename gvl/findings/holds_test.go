@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestHoldOverGaps: ddtop's own clock stands still again and again while a thread keeps the GVL for 18 s. Counters prove that no
-// other thread had it.
+// TestHoldOverGaps: a thread keeps the GVL for 18 s, but the samples have gaps again and again. Counters prove that no
+// other thread had the GVL in a gap.
 func TestHoldOverGaps(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -36,7 +36,7 @@ func TestHoldOverGaps(t *testing.T) {
 						k.CPUAtNS, k.Turns, k.CPUNS = s.now, 5, 1000
 						if i == 0 {
 							k.CPUNS += s.now - begin
-							k.Turns += int64(tick) // others take the CPU from it
+							k.Turns += int64(tick) // it loses its CPU to others at each tick
 						}
 					}
 				}
@@ -57,7 +57,7 @@ func TestHoldOverGaps(t *testing.T) {
 	}
 }
 
-// TestHoldEndsInAGap: another thread had the GVL while samples were too far apart.
+// TestHoldEndsInAGap: if another thread had the GVL in a gap of the samples, the hold before the gap has ended.
 func TestHoldEndsInAGap(t *testing.T) {
 	s := newScene(t)
 	hog, small := s.stack("c:Native.work"), s.stack("Server#handle")

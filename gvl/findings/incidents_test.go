@@ -8,7 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestLoopBlockedInTurn: several fibers that compute for less than a second each keep the event loop from running, too.
+// TestLoopBlockedInTurn: several fibers that compute one after the other block the event loop together, even if each
+// computes for less than a second.
 func TestLoopBlockedInTurn(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -38,8 +39,8 @@ func TestLoopBlockedInTurn(t *testing.T) {
 	}
 }
 
-// TestBatch: a program without requests whose main thread computes uses its one CPU. That is a fact, not a fault. If
-// another thread serves a request, it is a fault.
+// TestBatch: the main thread of a program without requests computes, and so the GVL is saturated. That is a fact, not a
+// fault. If another thread serves a request, the main thread hogs the GVL.
 func TestBatch(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -63,8 +64,8 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// TestPoolHolders: the finding names the thread that has a connection of the pool, and where. Active Record lists it.
-// Threads that have none are not named.
+// TestPoolHolders: the finding names the thread that has a connection of the pool, and its place in the code. The
+// thread is known from Active Record's list. Threads without a connection are not named.
 func TestPoolHolders(t *testing.T) {
 	s := newScene(t)
 	for id := range sampler.ThreadID(4) {
@@ -87,8 +88,8 @@ func TestPoolHolders(t *testing.T) {
 	s.names(s.one("pool_wait"), "", "; 1 thread has one: processor-3 in PdfClient.render → IO#read (app.rb:10)")
 }
 
-// TestManyCallsStay: requests with twelve calls of 75 ms each are found, and the finding is active while they go
-// on. Many of them are only partly in the last seconds. It also stays while there are a little fewer calls.
+// TestManyCallsStay: requests with twelve calls of 75 ms each are found. The finding stays active while they go on,
+// although many are only partly in the window. It also stays if there are a little fewer calls.
 func TestManyCallsStay(t *testing.T) {
 	const threads, cycle = 8, 16 // ticks from one call to the next
 	s := newScene(t)
@@ -96,8 +97,8 @@ func TestManyCallsStay(t *testing.T) {
 	peer := s.dict.InternPeer(to)
 	asks, works := s.stack("c:IO#read", "Net::BufferedIO#rbuf_fill"), s.stack("Orders#index")
 	left, number := [threads + 1]int{}, sampler.WorkNumber(0)
-	// play lets requests with so many calls arrive for some seconds. It counts the seconds after which the finding is
-	// active.
+	// play lets requests with so many calls arrive for some seconds. It returns after how many of these seconds the
+	// finding was active.
 	play := func(seconds, calls int) (active int) {
 		for range seconds {
 			s.play(gvltest.Sec, func(i int) (owner sampler.ThreadID, list []sampler.Thread) {
@@ -139,7 +140,7 @@ func TestManyCallsStay(t *testing.T) {
 	}
 }
 
-// TestSteadyCalls: the number of calls in text changes only with a change of more than a quarter.
+// TestSteadyCalls: the number of calls in a text changes only if the calls change by more than a quarter.
 func TestSteadyCalls(t *testing.T) {
 	var c collector
 	for i, x := range []struct {
@@ -153,8 +154,9 @@ func TestSteadyCalls(t *testing.T) {
 	}
 }
 
-// TestFullQueue: if no other thread runs the program's code, no thread can take from a full queue. In a forked worker
-// the one that should may live only in the master. A thread with the program's code might take from it.
+// TestFullQueue: if no other thread runs the program's code, no thread can take from a full queue. In a forked worker,
+// the thread that should take may exist only in the master. Any thread with the program's code might take from the
+// queue.
 func TestFullQueue(t *testing.T) {
 	const gone = "no thread of this process takes from the full queue of Recorder#track"
 	for _, c := range []struct {
@@ -202,8 +204,8 @@ func TestFullQueue(t *testing.T) {
 	}
 }
 
-// TestRegexInTwoThreads: of two threads in endless matches, the one whose match began first is named all the time, with
-// the other one counted. The advice fits the Ruby.
+// TestRegexInTwoThreads: two threads are in endless matches. The finding always names the thread whose match began
+// first, and counts the other one. The advice fits the version of Ruby.
 func TestRegexInTwoThreads(t *testing.T) {
 	for version, advice := range map[string]string{
 		"3.1.2": "rewrite the expression without nested repetitions, limit the length of the text before it is matched; " +
@@ -223,7 +225,7 @@ func TestRegexInTwoThreads(t *testing.T) {
 				var list []sampler.Thread
 				for id := sampler.ThreadID(1); id <= 2; id++ {
 					at := match
-					if id == 1 && second == 0 { // it begins later, and has the GVL as long
+					if id == 1 && second == 0 { // its match begins later, but it has the GVL for the same time
 						at = other
 					}
 					th := gvltest.Queued(id)
@@ -246,9 +248,9 @@ func TestRegexInTwoThreads(t *testing.T) {
 	}
 }
 
-// TestPoolWaitOfOneJob: a thread that waits for a connection wakes up now and then, because another thread was faster.
-// The text says for how long one job has waited in all. If a thread with a connection waits for another service, a
-// larger pool is not what helps.
+// TestPoolWaitOfOneJob: a thread that waits for a connection wakes up now and then, but another thread was faster. The
+// text says for how long one job has waited in all. If a thread with a connection waits for another service, a larger
+// pool does not help.
 func TestPoolWaitOfOneJob(t *testing.T) {
 	s := newScene(t)
 	for id, job := range []string{"UsageJob", "UsageJob", "InvoiceJob"} {
@@ -279,8 +281,8 @@ func TestPoolWaitOfOneJob(t *testing.T) {
 		"give the connection back before waiting for 10.0.0.9:8080 HTTP; a larger pool only moves the limit")
 }
 
-// TestFindingsNameTheRoute: a finding names the route for which most of its threads work, also if they are only the
-// victims of threads that serve no request.
+// TestFindingsNameTheRoute: a finding names the route for which most of its threads work. This also holds if these
+// threads only suffer from threads that serve no request.
 func TestFindingsNameTheRoute(t *testing.T) {
 	s := newScene(t)
 	for id := sampler.ThreadID(3); id <= 5; id++ {

@@ -16,10 +16,10 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// span is a stretch of time.
+// span is a period of time.
 type span struct{ fromNS, toNS int64 }
 
-// ledger adds up what a Stream hands out, and what a thread's time is by its own reckoning.
+// ledger adds up what a Stream hands out. It also adds up for how long samples list each thread.
 type ledger struct {
 	t       *testing.T
 	ns      map[sampler.ThreadID]*[gvl.NumStates]int64
@@ -30,22 +30,24 @@ type ledger struct {
 	begun   map[sampler.ThreadID]int64
 	listed  map[sampler.ThreadID]int64
 	damaged bool
-	// The GVLs' intervals: until when, by ractor, and how long threads waited in all and held them.
+	// lockUntil is the end of the last interval of each ractor's GVL. lockWait and lockHeld are the times in which
+	// threads waited for the GVLs and held them.
 	lockUntil          map[sampler.RactorID]int64
 	lockWait, lockHeld int64
-	// unlistedWait and unlistedHeld are those parts of them that no listed thread has.
+	// unlistedWait is the part of lockWait that belongs to no listed thread. unlistedHeld is how long such threads held
+	// the GVLs.
 	unlistedWait, unlistedHeld int64
 	gc                         int64
-	// What is told of the time, for those that forget it: the intervals, the collector's and the steps between samples; and when
-	// the process was stopped.
+	// intervals, gcs and steps are everything that the Stream handed out, because consumers forget old time. stops are
+	// the periods in which the process was stopped.
 	intervals []gvl.Interval
 	gcs       []gvl.GCInterval
 	steps     []span
 	stops     []span
 	stopped   bool
-	// exact: samples have changes, so that times are known exactly and threads begin at any.
+	// exact is true if samples have changes. Then times are known exactly, and a thread can begin at any time.
 	exact bool
-	// exactSteps counts the steps that were cut by changes, exactWaits the waits of which both ends are exact.
+	// exactSteps counts the steps that changes cut. exactWaits counts the waits with two exact ends.
 	exactSteps, exactWaits int
 }
 
@@ -121,7 +123,7 @@ func (l *ledger) Collecting(i *gvl.GCInterval) {
 func (l *ledger) Ended(slot int, atNS int64) {
 	id := l.of[slot]
 	if l.until[id] < 0 {
-		l.until[id], l.begun[id] = atNS, atNS // it was there for no time
+		l.until[id], l.begun[id] = atNS, atNS // the thread existed for no time
 	}
 	if l.until[id] != atNS {
 		l.t.Fatalf("thread %d ended at %d, its last interval at %d", id, atNS, l.until[id])
@@ -167,7 +169,7 @@ func (l *ledger) Tick(k *gvl.Tick) {
 	}
 }
 
-// counts is how much of a stretch of time is after sinceNS and not in a stop.
+// counts returns how much of a period is after sinceNS and not in a stop.
 func (l *ledger) counts(fromNS, toNS, sinceNS int64) int64 {
 	fromNS = max(fromNS, sinceNS)
 	ns := max(toNS-fromNS, 0)
@@ -177,7 +179,7 @@ func (l *ledger) counts(fromNS, toNS, sinceNS int64) int64 {
 	return ns
 }
 
-// agreesWith compares what the findings look at with what is told of the time that they look at, as it stands.
+// agreesWith compares the window of the findings with what the Stream handed out for the same time.
 func (l *ledger) agreesWith(c *collector, seed uint64) {
 	type key struct {
 		thread sampler.ThreadID
@@ -238,8 +240,8 @@ func (l *ledger) agreesWith(c *collector, seed uint64) {
 	}
 }
 
-// Whatever the stream: a thread's intervals follow each other from its begin to its end, and what each consumer makes of
-// them sums to the same by thread and state, to the ns.
+// TestIntervalsAddUp: this holds for every stream. A thread's intervals follow each other from its begin to its end.
+// The sums of each consumer, by thread and state, equal the sums of the intervals, to the ns.
 func TestIntervalsAddUp(t *testing.T) {
 	step := uint64(1)
 	if rubytest.Short(t) {
@@ -263,7 +265,7 @@ func TestIntervalsAddUp(t *testing.T) {
 				streamtest.Damage(rng, s)
 			}
 			if seed%3 == 0 && n == 1000 {
-				w.Now += 9700 * gvltest.MS // part of what was is no longer looked at
+				w.Now += 9700 * gvltest.MS // a part of the past leaves the window
 			}
 			s.Proc.Stopped = seed%2 == 1 && n%400 >= 380
 			if l.exact {
@@ -274,7 +276,7 @@ func TestIntervalsAddUp(t *testing.T) {
 				l.agreesWith(found.ev, seed)
 			}
 		}
-		// As it stands: the account has what is not settled yet.
+		// Before the end, the account also has the intervals that are not settled yet.
 		var pending, open int64
 		for id := range l.until {
 			of.Pending(id, func(i *gvl.Interval) { pending += i.NS() })
@@ -339,8 +341,9 @@ func TestIntervalsAddUp(t *testing.T) {
 	}
 }
 
-// The timeline keeps time in 50,000ths of a column: in columns of 50 µs and less to the ns. It shows the sums of the intervals while
-// they are not settled yet, too, and of the GVLs' and the collector's.
+// TestTimelineAddsUp: the timeline counts time in 50,000ths of a column. So columns of 50 µs or less are right to the
+// ns. Its sums include intervals that are not settled yet. They also include the intervals of the GVLs and the garbage
+// collector.
 func TestTimelineAddsUp(t *testing.T) {
 	for seed := range uint64(12) {
 		dict := sampler.NewDictionary()
@@ -348,7 +351,7 @@ func TestTimelineAddsUp(t *testing.T) {
 		s := stream.New(p)
 		columnNS := int64(timeline.UnitsPerColumn)
 		if seed%4 == 2 {
-			columnNS = 10_000 // the shortest that is looked at
+			columnNS = 10_000 // the shortest columns of this test
 		}
 		c, a, tl := gvl.NewClassifier(p, dict), account.New(s, p, dict), timeline.New(s, columnNS, 1<<17)
 		var changes sampler.Changes

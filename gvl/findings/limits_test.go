@@ -50,7 +50,7 @@ func TestRulesSet(t *testing.T) {
 	}
 }
 
-// TestLimitsAreWhole: every rule has a limit of its own, every limit a rule and a default, and a place of its own.
+// TestLimitsAreWhole: every rule has a limit. Every limit has a rule, a default, and a field of its own.
 func TestLimitsAreWhole(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/reference/findings.md")
 	if err != nil {
@@ -83,7 +83,7 @@ func TestLimitsAreWhole(t *testing.T) {
 	}
 }
 
-// TestDocsExplainTheRules: docs/findings.md has a row and a section for each rule, in the order of the table.
+// TestDocsExplainTheRules: docs/findings.md has one row and one section for each rule.
 func TestDocsExplainTheRules(t *testing.T) {
 	text, err := os.ReadFile("../../docs/findings.md")
 	if err != nil {
@@ -97,8 +97,8 @@ func TestDocsExplainTheRules(t *testing.T) {
 	}
 }
 
-// TestDocsGroupTheRules: the lists of rules in the text of docs/reference/findings.md are those of their rank, and of those that wait for
-// the end of a program's start.
+// TestDocsGroupTheRules: the text of docs/reference/findings.md lists the rules of each rank, and the rules that wait
+// for the end of a program's start.
 func TestDocsGroupTheRules(t *testing.T) {
 	text, err := os.ReadFile("../../docs/reference/findings.md")
 	if err != nil {
@@ -122,7 +122,7 @@ func TestDocsGroupTheRules(t *testing.T) {
 	}
 }
 
-// documented reports whether the table's row of a rule holds the words.
+// documented reports whether the table's row of a rule contains the words.
 func documented(doc, rule, words string) bool {
 	for _, row := range strings.Split(doc, "\n") {
 		if strings.HasPrefix(row, "| `"+rule+"`") {
@@ -177,7 +177,7 @@ func TestRaised(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	// What another finding explained all along is not among them.
+	// A finding that another finding explained all the time is not in the list.
 	s = newScene(t)
 	s.calm(3 * gvltest.Sec)
 	s.turns(8*gvltest.Sec, 3, 79)

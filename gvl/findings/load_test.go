@@ -15,7 +15,7 @@ func locked(id, holder sampler.ThreadID, object uint64) sampler.Thread {
 	return th
 }
 
-// loadingAt is a stack within a file that is loaded, with what its line calls.
+// loadingAt is a stack in a file that is being loaded. calls are the frames of what the file's line calls.
 func (s *scene) loadingAt(file string, calls ...sampler.Frame) sampler.StackID {
 	var ids []sampler.FrameID
 	for _, f := range append(calls,
@@ -27,8 +27,8 @@ func (s *scene) loadingAt(file string, calls ...sampler.Frame) sampler.StackID {
 	return s.dict.InternStackOf(ids)
 }
 
-// TestLoadsInACircle: two threads that wait for each other's loads are named by the lines of the files. If one of them
-// waits for another lock, it is a deadlock like any other.
+// TestLoadsInACircle: if two threads wait for each other to load a file, the finding names the lines of the files. If
+// one of them waits for another lock, the finding is a deadlock.
 func TestLoadsInACircle(t *testing.T) {
 	require := func(file string) sampler.Frame {
 		return sampler.Frame{Label: "Kernel#require", Path: "/app/" + file, Line: 1, C: true}
@@ -53,8 +53,8 @@ func TestLoadsInACircle(t *testing.T) {
 	}
 }
 
-// TestLoadWait: a thread that waits for a file for seconds is found. One that waits for any other lock is not, nor one
-// that waits for less.
+// TestLoadWait: a thread that waits for seconds until a file is loaded is found. Shorter waits, and waits for other
+// locks, are not found.
 func TestLoadWait(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -11,7 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// lockedSince is a thread that waits for a lock another one holds and had so many turns on a CPU when that was read, at readNS.
+// lockedSince is a thread that waits for a lock that another thread holds. turns is how often it had been given a CPU
+// when its counters were read, at readNS.
 func lockedSince(id, holder sampler.ThreadID, turns, readNS int64) sampler.Thread {
 	th := gvltest.Asleep(id, sampler.StoppedForever, sampler.BlockMutex)
 	th.Blocked.Object, th.Blocked.Holder = 0xa0+uint64(holder), holder
@@ -19,8 +20,8 @@ func lockedSince(id, holder sampler.ThreadID, turns, readNS int64) sampler.Threa
 	return th
 }
 
-// TestTurnsOfPauses: a thread that is stopped for every sample is given a CPU each time, and has not moved for that. Where nobody
-// stops it, one that is given a CPU again and again may have had the lock.
+// TestTurnsOfPauses: if ddtop stops the threads for every sample, a thread is given a CPU each time, but it has not
+// moved. Without such stops, a thread that is given a CPU again and again may have had the lock.
 func TestTurnsOfPauses(t *testing.T) {
 	for _, c := range []struct {
 		pauses bool
@@ -41,15 +42,15 @@ func TestTurnsOfPauses(t *testing.T) {
 	}
 }
 
-// TestLockWaitsAtLoweredRates: two threads that are seen to wait for each other's lock, each of which had the lock it waits for between two
-// samples, or did not. At rates that a budget has lowered that is known from the readings of their turns on a CPU alone: until the next
-// one nothing is sure, and what stands still is found by the second.
+// TestLockWaitsAtLoweredRates: samples show two threads that wait for each other's lock. Each may have had the lock in
+// between. If a budget has lowered the rates, only the readings of the threads' turns on a CPU show this. Nothing is
+// certain until the next reading. The second reading proves that nothing moves.
 func TestLockWaitsAtLoweredRates(t *testing.T) {
 	for _, c := range []struct {
 		what    string
 		lowered bool
-		every   int64 // between readings
-		moves   int64 // turns for each of them
+		every   int64 // time between two readings
+		moves   int64 // turns of each thread between two readings
 		want    []string
 		about   bool
 	}{
@@ -75,12 +76,13 @@ func TestLockWaitsAtLoweredRates(t *testing.T) {
 	}
 }
 
-// TestBusyLockIsToldByWhatIsKnown: threads that queue for a busy lock for ten seconds and have it again and again between two samples are not said
-// to wait for ten seconds. What is told is how long one is known to wait.
+// TestBusyLockIsToldByWhatIsKnown: threads queue for a busy lock for ten seconds, and have it again and again between
+// two samples. The finding does not say that they waited for ten seconds. It says how long a thread has waited for
+// certain.
 func TestBusyLockIsToldByWhatIsKnown(t *testing.T) {
 	for _, c := range []struct {
 		what  string
-		every int64 // between two turns of a thread; 0: it has none
+		every int64 // time between two turns of a thread, zero if it has no turns
 		want  *regexp.Regexp
 	}{
 		{"busy", 200 * gvltest.MS, regexp.MustCompile(`^4 threads wait for Mutex 0xa9(, the longest for ≥(\d+) ms)?; held by`)},

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestLoopBlocked: a fiber blocks its event loop if others wait behind it, and is no event loop itself.
+// TestLoopBlocked: a fiber blocks its event loop if other fibers wait behind it, unless it is an event loop itself.
 func TestLoopBlocked(t *testing.T) {
 	for _, c := range []struct {
 		name    string

@@ -7,7 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestLockWithMostWaiters: the finding is about the lost lock with the most waiting threads, never about a held one.
+// TestLockWithMostWaiters: the finding is about the lost lock with the most waiting threads. It is never about a held
+// lock.
 func TestLockWithMostWaiters(t *testing.T) {
 	locks := &sampler.NativeLocks{List: []sampler.NativeLock{
 		{Address: 1, State: sampler.LockHeld, Waiters: []sampler.ThreadID{1, 2, 3}},

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestPoolCycle: a pool is in a circle if each of its holders waits for another one, or for a thread that waits for its
-// first. One holder that goes on is enough to end the waits.
+// TestPoolCycle: a pool is in a circle if each holder waits for another connection, or for a thread that waits for its
+// first connection. If one holder goes on, the waits can end.
 func TestPoolCycle(t *testing.T) {
 	wait := []string{"Pool#with", "Shop#order", "Web#run"}
 	second := []string{"Pool#with", "Shop#audit", "block in Shop#order", "Pool#with", "Shop#order", "Web#run"}

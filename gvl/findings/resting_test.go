@@ -54,7 +54,8 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// TestWhatRests: who sleeps or waits for another thread in a request or a job does not rest, whatever says that it is in one.
+// TestWhatRests: a thread that sleeps or waits for another thread in a request or a job does not rest. The request may
+// be known from the stack or from the request's record.
 func TestWhatRests(t *testing.T) {
 	s := newScene(t)
 	r := NewResting(s.dict)

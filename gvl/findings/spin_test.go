@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestSpinsOnTheWay: a thread spins if it is in its attempt or at the line that calls it. A thread that asks now and
-// then, and works at other lines, does not.
+// TestSpinsOnTheWay: a thread spins if it is in its attempt, or at the line that calls the attempt. A thread that makes
+// an attempt now and then, and works at other lines, does not spin.
 func TestSpinsOnTheWay(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -43,11 +43,11 @@ func TestSpinsOnTheWay(t *testing.T) {
 	}
 }
 
-// TestSleepersOnAFullMachine: threads that sleep again and again wait for a CPU each time they wake. That is no spin,
-// though it adds up to more than a CPU.
+// TestSleepersOnAFullMachine: threads that sleep again and again wait for a CPU each time they wake. They do not spin,
+// although their time adds up to more than a CPU.
 func TestSleepersOnAFullMachine(t *testing.T) {
 	for _, c := range []struct {
-		percent int64 // of its time that each is ready
+		percent int64 // part of the time in which each thread is ready
 		spins   bool
 	}{{25, false}, {95, true}} {
 		s := newScene(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// internOrigins interns a stack, innermost first: "c:" marks C functions, "gem:" and "lib:" code
-// that is not the program's, "eval:" what a library made, "ru:" a server's config.ru.
+// internOrigins interns a stack, innermost first. "c:" marks C functions. "gem:" and "lib:" mark code of libraries.
+// "eval:" marks code that a library made, "ru:" a server's config.ru, and "old:" code of unknown origin.
 func internOrigins(dict *sampler.Dictionary, labels []string) sampler.StackID {
 	var ids []sampler.FrameID
 	for _, l := range labels {
@@ -49,7 +49,7 @@ func TestWhereNamesTheProgramsOwnMethod(t *testing.T) {
 		{"Shop#show → Integer#to_s", []string{"c:Integer#to_s", "gem:Numeric#to_s", "c:Array#map", "Shop#show"}},
 		{"Shop#show → Hash#merge_all", []string{"gem:Hash#merge_all", "Shop#show"}},
 		{"Shop#show → IO#read", []string{"c:IO#read", "Shop#show"}},
-		// A server without a program of one's own in the stack: its bin/puma is none.
+		// In a stack of the server alone, its bin/puma is not the program's own code.
 		{"Puma::Cluster#run → IO#wait_readable", []string{"c:IO#wait_readable", "gem:Puma::Cluster#run", "<top (required)>", "c:Kernel#load", "<main>"}},
 		{"Shop#show → PG::Connection#exec", []string{"c:PG::Connection#exec", "gem:Active#frame", "ru:Shop#show"}},
 		{"Active#made → PG::Connection#exec", []string{"c:PG::Connection#exec", "eval:Active#made", "gem:Rack#call"}},
@@ -57,7 +57,7 @@ func TestWhereNamesTheProgramsOwnMethod(t *testing.T) {
 		{"block in <class:Api> → Logger#debug",
 			[]string{"gem:Logger#debug", "block in <class:Api>", "gem:Sinatra#call", "Log#call"}},
 		{"Log#call → Logger#debug", []string{"gem:Logger#debug", "block in <main>", "gem:Sinatra#call", "Log#call"}},
-		// A recording of before there were origins.
+		// A recording from before origins were recorded.
 		{"Net#get → IO#read", []string{"c:IO#read", "old:Net#get", "old:Shop#show"}},
 		{"", nil},
 	} {
@@ -68,7 +68,8 @@ func TestWhereNamesTheProgramsOwnMethod(t *testing.T) {
 	}
 }
 
-// Two actions of a program spend their time in the same library: what most of it is under is named, and whose it is.
+// TestBlamedMethodIsTheProgramsOwn: the stacks spend their time in a library. The finding names the method that most of
+// this time is under. If this is the program's own method, it also names the library's method.
 func TestBlamedMethodIsTheProgramsOwn(t *testing.T) {
 	for _, c := range []struct {
 		want   string
@@ -95,8 +96,8 @@ func TestBlamedMethodIsTheProgramsOwn(t *testing.T) {
 	}
 }
 
-// A consumer that waits at a Redis for its next job does not wait for a slow Redis; the frames are those of the gems redis
-// 4.8 and redis-client 0.22.
+// TestBlockingPopsRest: a consumer that waits at Redis for its next job does not wait for a slow Redis. The frames are
+// from the gems redis 4.8 and redis-client 0.22.
 func TestBlockingPopsRest(t *testing.T) {
 	for _, c := range []struct {
 		idle   bool

@@ -9,17 +9,19 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestStarvedAtLowRates plays what the default budget gives on a full machine: some samples a second, in which the counters of single
-// threads say nothing. The process's own counters say that it holds the GVL and lacks a CPU.
+// TestStarvedAtLowRates plays the few samples per second that the default budget gives on a full machine. At this rate
+// the counters of single threads say nothing. The process's own counters show that it holds the GVL and lacks a CPU.
 func TestStarvedAtLowRates(t *testing.T) {
 	const every = 100 * gvltest.MS
 	for _, c := range []struct {
 		name string
-		// usedPercent is the process's CPU time, pressed the percentage of the time in which tasks waited for a CPU.
+		// usedPercent is the process's CPU time in percent. pressed is the percentage of the time in which tasks waited
+		// for a CPU.
 		usedPercent, pressed int64
 		source               sampler.PressureSource
 		want                 string
-		// cpus is how many the machine has, if that was read. may is how many the process may use, if not all.
+		// cpus is the machine's number of CPUs. It is zero if it was not read. may is how many CPUs the process may
+		// use. It is zero if it may use all.
 		cpus int64
 		may  int
 	}{

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/gvl/internal/gvltest"
 )
 
-// TestWhatHasEndedIsToldInThePast: a few seconds after it has ended, while the window is still full of it, a finding is told in the past
-// with its age and what it said at its worst; 30 s later it is told no more.
+// TestWhatHasEndedIsToldInThePast: a few seconds after a finding has ended, it is shown in the past tense, with its age
+// and its worst text. Its window is still full of it. More than 30 s after the end, it is not shown.
 func TestWhatHasEndedIsToldInThePast(t *testing.T) {
 	s := newScene(t)
 	s.turns(12*gvltest.Sec, 6, 19)
@@ -52,8 +52,8 @@ func TestWhatHasEndedIsToldInThePast(t *testing.T) {
 	}
 }
 
-// TestGoingOnComesFirst: what has ended is told after what goes on, however grave it was.
-func TestGoingOnComesFirst(t *testing.T) {
+// TestEndedDeadlockHides: a deadlock that has ended but is still raised stays in Current, and hides io_busy.
+func TestEndedDeadlockHides(t *testing.T) {
 	f := newScene(t).f
 	for i, r := range rules {
 		switch r.id {
@@ -64,7 +64,7 @@ func TestGoingOnComesFirst(t *testing.T) {
 		}
 	}
 	rules := f.Current()
-	if len(rules) != 1 || rules[0].ID != "deadlock" { // io_busy is hidden by it
+	if len(rules) != 1 || rules[0].ID != "deadlock" { // the deadlock hides io_busy
 		t.Errorf("%v", rules)
 	}
 }

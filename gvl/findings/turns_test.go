@@ -8,12 +8,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestUnseenTurns: turns too short to be seen end a hold nevertheless, because the queue shows them.
+// TestUnseenTurns: other threads' holds that are too short to be seen end a hold nevertheless, because the queue shows
+// them.
 func TestUnseenTurns(t *testing.T) {
 	s := newScene(t)
 	hog, small := s.stack("Reports#build"), s.stack("Server#handle")
 	other := []sampler.StackID{s.stack("Server#read"), s.stack("Server#write")}
-	// One thread is all that is ever seen with the lock; every 100 ms the head of the queue has moved to its end.
+	// Samples see only one thread with the GVL. Every 100 ms, the head of the queue has moved to its end.
 	unseen := func(d int64, waiters int, moves bool) {
 		s.play(d, func(i int) (sampler.ThreadID, []sampler.Thread) {
 			list := []sampler.Thread{s.at(gvltest.Holder(1), hog)}

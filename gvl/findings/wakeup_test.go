@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestLostWakeup: threads that wait for a Queue with items for a while are found. A Queue whose items come and go is
-// not.
+// TestLostWakeup: threads that wait for some time for a Queue with items are found. If the items come and go, they are
+// not found.
 func TestLostWakeup(t *testing.T) {
 	for _, c := range []struct {
 		name  string

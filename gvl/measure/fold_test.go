@@ -14,8 +14,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestProperties: these properties hold for every stream. One GVL has one holder at most. A thread's times sum to the
-// time it was listed. Blame, account and timeline agree on how long threads waited.
+// TestProperties: these properties hold for every stream. One GVL has at most one holder. A thread's times add up to
+// the time for which it was listed. Blame, account and timeline agree on how long threads waited.
 func TestProperties(t *testing.T) {
 	for _, era := range gvltest.Eras {
 		for seed := range uint64(12) {
@@ -24,7 +24,7 @@ func TestProperties(t *testing.T) {
 			w := gvltest.NewWorld(seed, 2+int(seed), 1+int(seed%3), dict)
 			w.Churn = []float64{0, .02, .3}[seed%3]
 			w.Gaps = []float64{0, .001}[seed%2]
-			listed := map[sampler.ThreadID]int64{} // by the rule, independently
+			listed := map[sampler.ThreadID]int64{} // computed without the Fold
 			var prev map[sampler.ThreadID]bool
 			var prevAt int64
 			for range 3000 {
@@ -131,7 +131,8 @@ func check(t *testing.T, f *Fold, listed map[sampler.ThreadID]int64, name string
 	}
 }
 
-// The timeline keeps 2 µs units; its sums and the account's agree to a unit a state and column.
+// checkTimeline compares the timeline with the account. The timeline counts in units of 2 µs, so sums may differ by one
+// unit per state and column.
 func checkTimeline(t *testing.T, v *View, st *report.Stat, name string) {
 	t.Helper()
 	from, to := v.Timeline.Range()
@@ -203,7 +204,7 @@ func TestFoldSteadyStateAllocatesNothing(t *testing.T) {
 	for range 80 {
 		round()
 	}
-	if n := testing.AllocsPerRun(3, round); n > 100 { // the rules, asked some four times a second, build texts
+	if n := testing.AllocsPerRun(3, round); n > 100 { // the rules run about four times per second, and build texts
 		t.Errorf("%v allocations in %d samples", n, len(samples))
 	}
 }
@@ -272,7 +273,8 @@ func BenchmarkRows(b *testing.B) {
 	}
 }
 
-// A late answer of the kernel is given to the whole episode, in the account and in closed columns of the timeline.
+// TestLateAnswer: a late answer of the kernel counts for the whole episode. This also holds for columns of the timeline
+// that are already closed.
 func TestLateAnswer(t *testing.T) {
 	dict := sampler.NewDictionary()
 	f := NewFold(gvltest.ProcOf(sampler.EraSched), dict, Options{})

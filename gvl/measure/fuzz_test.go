@@ -15,7 +15,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// bytesOf hands out a fuzzer's bytes as numbers, zeros when they are used up.
+// bytesOf returns a fuzzer's bytes as numbers, and zeros when they are used up.
 type bytesOf []byte
 
 func (b *bytesOf) u8() uint8 {
@@ -27,7 +27,7 @@ func (b *bytesOf) u8() uint8 {
 	return v
 }
 
-// num is small, or anything at all.
+// num returns a small number, or any number at all.
 func (b *bytesOf) num() int64 {
 	v := b.u8()
 	if v < 240 || len(*b) < 8 {
@@ -85,8 +85,8 @@ func (b *bytesOf) sample(last, now int64) *sampler.Sample {
 	return s
 }
 
-// FuzzFold plays samples as a damaged or hostile recording could hold them: whatever they say, nothing panics, nothing
-// takes forever, one GVL has one holder and no time is negative.
+// FuzzFold plays samples that a damaged or hostile recording can hold. Nothing may panic or take forever. One GVL has
+// at most one holder, and no time is negative.
 func FuzzFold(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("a recording of nothing in particular, which still makes a few samples of a few threads each"))

@@ -11,14 +11,14 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestLeastQuality: a figure with too few samples is null, with the reason, and never a number. Counters are there at
-// all rates.
+// TestLeastQuality: a figure with too few samples is null, with the reason. It is never a number. Counters are reported
+// at all rates.
 func TestLeastQuality(t *testing.T) {
 	dict := sampler.NewDictionary()
 	for _, c := range []struct {
 		name string
 		n    int   // samples
-		step int64 // between two of them, in ns
+		step int64 // between two samples, in ns
 		low  bool
 	}{{"at 100 Hz", 200, 10 * gvltest.MS, false}, {"at 2 Hz", 20, 500 * gvltest.MS, true}} {
 		m := New(sampler.Process{PID: 1, LockRate: 1000, StackRate: 100}, dict, nil)
@@ -105,12 +105,12 @@ func TestLeastQuality(t *testing.T) {
 	}
 }
 
-// TestUnreadIsNull: counters that were read once, or not at all, are null and not 0.
+// TestUnreadIsNull: counters that were read only once, or never, are null and not 0.
 func TestUnreadIsNull(t *testing.T) {
 	m := New(sampler.Process{PID: 1}, sampler.NewDictionary(), nil)
 	for i := range 3 {
 		s := &sampler.Sample{TimeNS: int64(i+1) * gvltest.MS, Threads: []sampler.Thread{gvltest.Holder(1)}}
-		s.Proc = sampler.Proc{AtNS: gvltest.MS, UserNS: 5 * gvltest.MS} // the same reading
+		s.Proc = sampler.Proc{AtNS: gvltest.MS, UserNS: 5 * gvltest.MS} // the same reading in all samples
 		m.Feed(s)
 	}
 	text, err := json.Marshal(m.Stat(0))

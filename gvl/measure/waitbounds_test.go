@@ -10,8 +10,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// measureWorld samples a world at a rate for a time. It reads the counters in every so many samples, or never if
-// counters is 0. It returns the result for a thread and the lengths of its waits. The last wait goes on.
+// measureWorld samples a world at a rate for forNS. counters is how many samples there are per reading of the counters.
+// It is zero if they are never read. The results are the report of a thread, and the true lengths of its waits. The
+// last wait is in progress.
 func measureWorld(w *gvltest.GVLWorld, rate, forNS int64, counters int, id sampler.ThreadID) (report.StatThread, []int64) {
 	p := gvltest.ProcOf(sampler.EraSched)
 	p.LockRate, p.StackRate = float64(rate), float64(rate)
@@ -33,8 +34,8 @@ func measureWorld(w *gvltest.GVLWorld, rate, forNS int64, counters int, id sampl
 	return st.Threads[i], waits
 }
 
-// judgeWaits compares reported lengths with the true ones, in order. A Histogram is right to 3 %. A number without a
-// sign is right to another 6 %.
+// judgeWaits compares the reported lengths with the true ones, which ascend. A Histogram is right to within 3 %. A
+// number without a sign is right to within another 6 %.
 func judgeWaits(t *testing.T, w *report.StatWaits, truth []int64) {
 	t.Helper()
 	longest := truth[len(truth)-1]
@@ -51,15 +52,16 @@ func judgeWaits(t *testing.T, w *report.StatWaits, truth []int64) {
 	}
 }
 
-// TestWaitsAreNotMerged: a thread has the GVL for 20 µs at a time beside threads that compute. Nearly every sample
-// finds it waiting. Its waits are counted one by one nevertheless.
+// TestWaitsAreNotMerged: a thread has the GVL for only 20 µs at a time beside threads that compute. Nearly every sample
+// finds it waiting. Nevertheless each of its waits counts by itself.
 func TestWaitsAreNotMerged(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		turns    []int64
 		rate     int64
 		counters int
-		// steps between samples, and readings of the counters, by which the longest wait may seem longer.
+		// steps is the number of intervals between samples, or between readings of the counters, by which the longest
+		// wait may seem longer.
 		steps int64
 	}{
 		{"beside three at 1,000 Hz", []int64{100 * gvltest.MS, 100 * gvltest.MS, 100 * gvltest.MS, 20_000}, 1000, 10, 4},
@@ -85,7 +87,8 @@ func TestWaitsAreNotMerged(t *testing.T) {
 	}
 }
 
-// TestWaitsWithoutEvidence: where neither the queue nor the counters tell waits apart, their length is an upper bound.
+// TestWaitsWithoutEvidence: if neither the queue nor the counters show where one wait ends and the next begins, their
+// length is an upper bound.
 func TestWaitsWithoutEvidence(t *testing.T) {
 	th, truth := measureWorld(gvltest.NewGVLWorld(183*gvltest.MS, 20_000), 30, 6*gvltest.Sec, 0, 2)
 	judgeWaits(t, &th.Waits, truth)
@@ -94,7 +97,8 @@ func TestWaitsWithoutEvidence(t *testing.T) {
 	}
 }
 
-// TestLongWaitIsOne: a wait of seconds in which the thread is known not to have run is one, and its length is a number.
+// TestLongWaitIsOne: if a thread is known not to have run for seconds, its wait is one wait, and its length has no
+// upper bound sign.
 func TestLongWaitIsOne(t *testing.T) {
 	for _, rate := range []int64{30, 1000} {
 		w := gvltest.NewGVLWorld(4*gvltest.Sec, 100*gvltest.MS)

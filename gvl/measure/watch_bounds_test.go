@@ -9,14 +9,14 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestAlarmsRestOnLowerBounds: at 30 Hz nearly every sample finds a thread with holds of 20 µs waiting. No alarm takes
-// its many waits for a long one. Long waits raise an alarm.
+// TestAlarmsRestOnLowerBounds: at 30 Hz nearly every sample finds a thread with holds of 20 µs waiting. Many short
+// waits in a row raise no alarm. Long waits do.
 func TestAlarmsRestOnLowerBounds(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		turns    []int64
 		counters int
-		alarm    bool // in truth
+		alarm    bool // whether there is a reason for an alarm
 	}{
 		{"short", []int64{30 * gvltest.MS, 20_000}, 1, false},
 		{"short, counters seldom read", []int64{30 * gvltest.MS, 20_000}, 8, false},
@@ -53,7 +53,7 @@ func TestAlarmsRestOnLowerBounds(t *testing.T) {
 }
 
 // TestParkedAgesAreBounds: a parked thread that was given a CPU may have gone on and come back, so its age is an upper
-// bound. A parked thread that stands still has an age.
+// bound. If the thread has not moved, its age is exact.
 func TestParkedAgesAreBounds(t *testing.T) {
 	for _, c := range []struct {
 		moves bool

@@ -57,14 +57,14 @@ func TestParseCondition(t *testing.T) {
 	}
 }
 
-// guarded is a Watch that is fed with made-up samples.
+// guarded is a Watch that gets made-up samples.
 type guarded struct {
 	t    *testing.T
 	w    *Watch
 	now  int64
 	last Verdict
 	seen int
-	// first is when something held first.
+	// first is the first cause that the Watch reported.
 	first *Cause
 }
 
@@ -73,7 +73,7 @@ func guard(t *testing.T, overNS int64, texts ...string) *guarded {
 	return &guarded{t: t, w: NewWatch(gvltest.ProcOf(sampler.EraSched), sampler.NewDictionary(), nil, overNS, conditions(t, texts...)), now: gvltest.Base}
 }
 
-// play feeds samples, 5 ms apart, for a while; each calls what it sees in them.
+// play feeds samples, 5 ms apart, for d ns. each may change a sample before it is fed. each can be nil.
 func (g *guarded) play(d int64, each func(*sampler.Sample), threads func() (sampler.ThreadID, []sampler.Thread)) {
 	for end := g.now + d; g.now < end; {
 		g.now += 5 * gvltest.MS
@@ -114,8 +114,8 @@ func restful() (sampler.ThreadID, []sampler.Thread) {
 	return 0, []sampler.Thread{gvltest.Asleep(1, sampler.Stopped, sampler.BlockSleep), gvltest.Asleep(2, sampler.Stopped, sampler.BlockSleep), gvltest.Asleep(3, sampler.Stopped, sampler.BlockSleep)}
 }
 
-// TestWatchFigures: figures are of the stated past. A condition that holds goes on holding until its figure is well on
-// the other side. If too little is known, all conditions stay as they are.
+// TestWatchFigures: figures are about the past period of the Watch. A condition that is true stays true until its
+// figure is well on the other side of the limit. If too little is known, all conditions stay as they are.
 func TestWatchFigures(t *testing.T) {
 	g := guard(t, 4e9, "held_share>0.5", "waiting>1", "wait_max>1s", "threads>2", "threads<3", "gc_share>50%", "native>0.5", "cpu>1%", "rss>1GB", "request_p95>1s")
 	g.play(3*gvltest.Sec, nil, restful)
@@ -140,7 +140,8 @@ func TestWatchFigures(t *testing.T) {
 			t.Errorf("it says %q", c.Text)
 		}
 	}
-	// From here on it is held half of the time but a little: on the other side of the limit, not well.
+	// From here on the GVL is held for 45 % of the time. This is on the other side of the limit, but not well beyond
+	// it.
 	i := 0
 	half := func() (sampler.ThreadID, []sampler.Thread) {
 		if i++; i%100 < 45 {
@@ -161,7 +162,7 @@ func TestWatchFigures(t *testing.T) {
 	g.want("nearly half of it, after less", "threads")
 }
 
-// TestWatchCounters: what the kernel and the collector count.
+// TestWatchCounters: conditions can be about what the kernel and the garbage collector count.
 func TestWatchCounters(t *testing.T) {
 	g := guard(t, 2e9, "cpu>140%", "rss>1GB", "alloc>900", "gc_share>40%", "backlog>20", "backlog<22")
 	n := 0
@@ -180,10 +181,11 @@ func TestWatchCounters(t *testing.T) {
 	}
 }
 
-// TestWatchFindings: a wanted finding is reported from before it began to its end. Other findings are not reported.
+// TestWatchFindings: a wanted finding is reported until it ends, with the time since which it was true. Other findings
+// are not reported.
 func TestWatchFindings(t *testing.T) {
 	g := guard(t, 5e9, "deadlock", "gvl_saturated", "any")
-	g.play(40*gvltest.Sec, nil, hogged) // the start's 5 s are not looked at
+	g.play(40*gvltest.Sec, nil, hogged) // the first 5 s after the start do not count
 	g.want("one thread has it all", "gvl_saturated", "finding")
 	if c := g.last.Causes[0]; c.FromNS > gvltest.Base+5*gvltest.Sec || !strings.Contains(c.Text, "GVL") {
 		t.Errorf("%+v", c)
@@ -195,7 +197,7 @@ func TestWatchFindings(t *testing.T) {
 	g.want("over")
 }
 
-// TestWatchWaitsThatGoOn: a wait is reported while it goes on.
+// TestWatchWaitsThatGoOn: a long wait is reported while it is still in progress.
 func TestWatchWaitsThatGoOn(t *testing.T) {
 	g := guard(t, 1e9, "wait_p99>3s")
 	g.play(2*gvltest.Sec, nil, restful)
@@ -208,7 +210,7 @@ func TestWatchWaitsThatGoOn(t *testing.T) {
 	}
 }
 
-// TestLookback: it holds what a condition is of, and the time until it is raised.
+// TestLookback: LookbackNS covers the time that a condition is about, and the time until it is raised.
 func TestLookback(t *testing.T) {
 	r := findings.NewRules()
 	if err := r.Set("gvl_hog.for=40s"); err != nil {

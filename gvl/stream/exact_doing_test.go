@@ -57,7 +57,7 @@ func TestDoingBetweenSamples(t *testing.T) {
 		if n := len(got); i.ToNS > i.FromNS {
 			text := fmt.Sprintf("%v %d", i.State, (i.ToNS-base)/1e6)
 			if n > 0 && len(got[n-1]) > 0 && got[n-1][:3] == text[:3] {
-				got = got[:n-1] // it goes on
+				got = got[:n-1] // the interval goes on
 			}
 			got = append(got, text)
 		}
@@ -68,8 +68,8 @@ func TestDoingBetweenSamples(t *testing.T) {
 	}
 }
 
-// TestDoingBesideSamples: a sample does not overrule the kernel's record that a thread waits for a Mutex. If records
-// know nothing of a thread, its state is unknown until a sample has it.
+// TestDoingBesideSamples: a sample does not overrule the kernel's record that a thread waits for a Mutex. If the
+// records say nothing about a thread, its state is unknown until a sample shows it.
 func TestDoingBesideSamples(t *testing.T) {
 	dict := sampler.NewDictionary()
 	p := gvltest.ProcOf(sampler.EraSched)

@@ -39,8 +39,8 @@ func (lockFunc) Collecting(*gvl.GCInterval) {}
 func (lockFunc) Ended(int, int64)           {}
 func (lockFunc) Tick(*gvl.Tick)             {}
 
-// at feeds a sample that many µs after the begin, with the changes until then. words are like "1 held 2500", in µs.
-// Without words no change is known. "-7" is native thread 7, which no sample has listed.
+// at feeds a sample that is us µs after the begin, with the changes until then. words are like "1 held 2500", in µs. If
+// words is "none", no change is known. "-7" is native thread 7, which no sample has listed.
 func (f *exactFeed) at(us int64, owner sampler.ThreadID, words string, threads ...sampler.Thread) {
 	for i := range threads {
 		threads[i].Quality |= sampler.StackFresh
@@ -48,7 +48,7 @@ func (f *exactFeed) at(us int64, owner sampler.ThreadID, words string, threads .
 	f.feed(gvltest.SampleAt(gvltest.Base+us*1000, owner, threads...), words)
 }
 
-// feed feeds a sample with the changes of at, and those that it has.
+// feed is like at, for a sample that may already have some changes.
 func (f *exactFeed) feed(x *sampler.Sample, words string) {
 	if words != "none" {
 		x.Changes = sampler.Changes{FromNS: f.last, ToNS: x.TimeNS, Fresh: strings.HasPrefix(words, "fresh"), List: x.Changes.List}
@@ -69,8 +69,8 @@ func (f *exactFeed) feed(x *sampler.Sample, words string) {
 	f.last = x.TimeNS
 }
 
-// told returns the intervals of a thread as text: "running 0-2500 [m1]", in µs and with the stack, and with ~ if
-// sampled.
+// told returns the intervals of a thread as text, such as "running 0-2500 [m1]". Times are in µs, and [m1] is the
+// stack. A sampled interval has a ~.
 func (f *exactFeed) told(id sampler.ThreadID) string {
 	list := slices.Clone(f.log.intervals)
 	f.s.Pending(id, func(i *gvl.Interval) { list = append(list, *i) })
@@ -297,8 +297,8 @@ func TestExactRules(t *testing.T) {
 	}
 }
 
-// TestExactStacks: a hold that neither reading saw has the stack with which the thread was last seen to hold the GVL.
-// It does not have the stack of the wait in which both readings saw the thread.
+// TestExactStacks: no sample sees a hold between two samples. So the hold has the stack of the thread's last hold that
+// a sample saw. It does not have the stack of the wait in which both samples saw the thread.
 func TestExactStacks(t *testing.T) {
 	dict := sampler.NewDictionary()
 	stacks := gvltest.NewWorld(1, 0, 1, dict).Stacks
@@ -321,7 +321,8 @@ func TestExactStacks(t *testing.T) {
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	// The GVL's own intervals: the last sample while it held the GVL, and the sample that saw this very hold.
+	// The intervals of the GVL itself use the last sample in which the thread held the GVL. If a sample saw this very
+	// hold, they use this sample.
 	lane := map[sampler.StackID]int64{}
 	for _, i := range f.lane {
 		if i.Thread != 0 {
@@ -362,10 +363,10 @@ func TestExactStacksOfWaits(t *testing.T) {
 	f.at(0, 1, "fresh", with(gvltest.Holder(1), stacks[1]))
 	f.at(10_000, 0, "1 released 5000", sleeps(stacks[2]))
 	feed(20_000, 0, sleeps(stacks[3]),
-		change(11_000, sampler.GVLQueued), held(12_000, stacks[6], stacks[7]), change(13_000, sampler.GVLReleased), // within a step
-		change(14_000, sampler.GVLQueued), held(15_000, 0, 0), change(16_000, sampler.GVLReleased)) // not known
+		change(11_000, sampler.GVLQueued), held(12_000, stacks[6], stacks[7]), change(13_000, sampler.GVLReleased), // between two samples
+		change(14_000, sampler.GVLQueued), held(15_000, 0, 0), change(16_000, sampler.GVLReleased)) // stack not known
 	feed(30_000, 1, with(gvltest.Holder(1), stacks[4]),
-		change(21_000, sampler.GVLQueued), held(22_000, stacks[8], stacks[9])) // a turn that a sample sees
+		change(21_000, sampler.GVLQueued), held(22_000, stacks[8], stacks[9])) // a hold that a sample sees
 	feed(40_000, 1, with(gvltest.Holder(1), stacks[5]))
 	want := map[gvl.State]map[sampler.StackID]int64{
 		gvl.Running:  {stacks[1]: 5000 + 1000 + 1000, stacks[4]: 8000 + 5000, stacks[5]: 5000},
@@ -400,7 +401,7 @@ func TestExactStacksOfWaits(t *testing.T) {
 	}
 }
 
-// The parts of a chain add up to the wait, and are whose they are.
+// TestChain: the parts of a chain add up to the wait. Each part has its thread, state and stack, or its reason.
 func TestChain(t *testing.T) {
 	dict := sampler.NewDictionary()
 	stack := dict.InternStack(0, dict.InternFrame(sampler.Frame{Label: "Report#build", Path: "r.rb"}))
@@ -437,14 +438,14 @@ func TestChain(t *testing.T) {
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	// Fed too little, it says so.
+	// If a chain was fed nothing, it reports that the whole wait is unknown.
 	empty := NewChain(New(gvltest.ProcOf(sampler.EraSched)), &w, dict)
 	if got := empty.Sum(); got.UnknownNS != w.NS() || len(got.Parts) != 0 {
 		t.Errorf("of nothing: %+v", got)
 	}
 }
 
-// Whatever was sampled, exact or not: a chain's parts add up to its wait.
+// TestChainAddsUp: for any samples, with or without exact changes, the parts of a chain add up to its wait.
 func TestChainAddsUp(t *testing.T) {
 	for seed := range uint64(30) {
 		dict := sampler.NewDictionary()

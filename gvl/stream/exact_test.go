@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// exactLog keeps what a Stream hands out.
+// exactLog keeps everything that a Stream hands out.
 type exactLog struct {
 	gvl.Ignore
 	intervals []gvl.Interval
@@ -36,10 +36,10 @@ func (l *exactLog) Lock(i *gvl.LockInterval) {
 	l.lane = append(l.lane, x)
 }
 
-// TestExactIsTrue: a Stream makes the truth, to the ns, of samples with all changes. It compares the time of each
-// thread by its place at the GVL, each wait with its holders, and the lock's intervals. The samples are read a little
-// earlier, see a part of the truth, or see changes that are not recorded yet. Threads come and go, and samples see some
-// of them before there is a record of them.
+// TestExactIsTrue: if samples have all changes, a Stream reproduces the truth, to the ns. The test compares the time of
+// each thread by its place at the GVL, each wait with its holders, and the lock's intervals. The samples are read a
+// little earlier, see only a part of the truth, or see changes that are not recorded yet. Threads come and go, and
+// samples see some threads before there is a record of them.
 func TestExactIsTrue(t *testing.T) {
 	seeds := uint64(800)
 	if rubytest.Short(t) {
@@ -58,7 +58,7 @@ func TestExactIsTrue(t *testing.T) {
 		for n := range 30 {
 			x := w.sample(10*gvltest.MS, []int64{0, 50_000, 2 * gvltest.MS}[seed/3%3])
 			if n == 0 {
-				// Begins in the middle of it.
+				// The Stream begins in the middle of the world's time.
 				begin, w.last = x.TimeNS, nil
 				w.ns, w.waits, w.lane = make(map[sampler.ThreadID]*[5]int64), nil, w.lane[len(w.lane)-1:]
 				w.lane[0].FromNS = x.TimeNS
@@ -137,7 +137,7 @@ func TestExactIsTrue(t *testing.T) {
 	}
 }
 
-// compareWaits: those that began before beginNS are not exact.
+// compareWaits compares waits with the true waits. Waits that began before beginNS are not exact.
 func compareWaits(t *testing.T, seed uint64, beginNS int64, got, want []gvl.Wait) {
 	t.Helper()
 	order := func(a, b gvl.Wait) int {
@@ -170,7 +170,7 @@ func compareWaits(t *testing.T, seed uint64, beginNS int64, got, want []gvl.Wait
 	}
 }
 
-// BenchmarkStreamExact is what ten threads cost that hand the GVL on so often a second, by change.
+// BenchmarkStreamExact measures the cost per change. Ten threads hand the GVL on perSecond times per second.
 func BenchmarkStreamExact(b *testing.B) {
 	for _, perSecond := range []int{5_000, 50_000} {
 		b.Run(fmt.Sprint(perSecond), func(b *testing.B) {
@@ -204,7 +204,7 @@ func BenchmarkStreamExact(b *testing.B) {
 	}
 }
 
-// TestExactAllocatesNothing: once a Stream has its memory, it allocates none for changes.
+// TestExactAllocatesNothing: once a Stream has its memory, it allocates nothing for changes.
 func TestExactAllocatesNothing(t *testing.T) {
 	dict := sampler.NewDictionary()
 	w := newExactWorld(3, 10, dict)
@@ -227,7 +227,8 @@ func TestExactAllocatesNothing(t *testing.T) {
 	}
 }
 
-// Memory that many changes between two readings took is given back when there are few again.
+// TestExactGivesMemoryBack: many changes between two readings take memory. A Stream gives this memory back when there
+// are few changes again.
 func TestExactGivesMemoryBack(t *testing.T) {
 	dict := sampler.NewDictionary()
 	w := newExactWorld(3, 4, dict)
@@ -260,7 +261,8 @@ func TestExactGivesMemoryBack(t *testing.T) {
 	}
 }
 
-// TestExactWithoutSamples: if all changes are known, the time between two samples is known, however far they are apart.
+// TestExactWithoutSamples: if all changes are known, the time between two samples is known, however far apart the
+// samples are.
 func TestExactWithoutSamples(t *testing.T) {
 	dict := sampler.NewDictionary()
 	w := newExactWorld(1, 3, dict)

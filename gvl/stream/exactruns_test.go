@@ -12,9 +12,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestHolderRuns: a change can contain the stack of the GVL's holder, which counts as a reading of it. The time before
-// and after goes to the stack that was read nearest. The lock's time goes to it from the reading on. The state stays
-// the same, and no hold begins.
+// TestHolderRuns: a change can contain the stack of the GVL's holder. It counts as a reading of the stack. The thread's
+// time before and after goes to the nearest reading. The GVL's time goes to the stack from the reading on. The state
+// stays the same, and no hold begins.
 func TestHolderRuns(t *testing.T) {
 	dict := sampler.NewDictionary()
 	var stacks []sampler.StackID
@@ -72,8 +72,8 @@ func TestHolderRuns(t *testing.T) {
 	}
 }
 
-// TestWaitsOfOneMoment: several threads begin to wait in one moment, in which no thread holds the GVL. Each waits for
-// the thread that is chosen then, whether a sample has listed it or not.
+// TestWaitsOfOneMoment: several threads begin to wait at a moment in which no thread holds the GVL. Each waits for the
+// thread that is chosen then, even if no sample has listed this thread.
 func TestWaitsOfOneMoment(t *testing.T) {
 	dict := sampler.NewDictionary()
 	f := newExactFeed(t, dict)
@@ -93,7 +93,7 @@ func TestWaitsOfOneMoment(t *testing.T) {
 	}
 }
 
-// endedLog keeps the slots of threads that ended.
+// endedLog keeps the slots of threads that have ended.
 type endedLog struct {
 	gvl.Ignore
 	slots []int

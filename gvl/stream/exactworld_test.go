@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// exactWorld is a process with one GVL, of which every change is known. It first decides what happens, and then makes
-// samples of it.
+// exactWorld is a process with one GVL, all of whose changes are known. It first decides what happens, and then makes
+// samples of this.
 type exactWorld struct {
 	rng     *rand.Rand
 	now     int64
@@ -23,7 +23,7 @@ type exactWorld struct {
 	stacks  []sampler.StackID
 	changes []sampler.Change
 	asked   int64 // the time of the last sample
-	// churn is the chance that a thread begins or ends with an event, meanNS the mean time between two events.
+	// churn is the chance that a thread begins or ends with an event. meanNS is the mean time between two events.
 	churn  float64
 	meanNS float64
 	// stuck is the chance that a thread loses its CPU for up to stuckNS after it has changed the scheduler. The change
@@ -35,14 +35,14 @@ type exactWorld struct {
 	aheadTo       sampler.GVLState
 	aheadUntil    int64
 
-	// What is true.
+	// The truth.
 	waits []gvl.Wait
 	ns    map[sampler.ThreadID]*[5]int64 // by sampler.GVLState, of threads that a sample listed
 	lane  []gvl.LockInterval
-	known map[sampler.ThreadID]int64 // when the first record was made of threads that were hidden, 0 of others
+	known map[sampler.ThreadID]int64 // when hidden threads were first recorded, zero for other threads
 }
 
-// stuckNS is for how long a thread can have no CPU in a world where it can lose that at the wrong moment.
+// stuckNS limits for how long a thread can lose its CPU at the wrong moment.
 const stuckNS = 200_000_000
 
 type exactActor struct {
@@ -52,13 +52,13 @@ type exactActor struct {
 	since   int64
 	listed  bool
 	hidden  bool
-	knownNS int64 // of the first record, where it was hidden
+	knownNS int64 // time of the first record, if the thread was hidden
 	began   int64
 	wait    gvl.Wait
 	chosen  int64
 	blocked sampler.BlockKind
 	stack   sampler.StackID
-	// held back until a sample has listed it
+	// kept back until a sample has listed the thread
 	ns    [5]int64
 	waits []gvl.Wait
 }
@@ -85,7 +85,7 @@ func (w *exactWorld) start() *exactActor {
 	return a
 }
 
-// move lets a thread change its state, now or when it has a CPU again.
+// move lets a thread change its state, at once or when it has a CPU again.
 func (w *exactWorld) move(a *exactActor, to sampler.GVLState) {
 	if w.stuck > 0 && w.rng.Float64() < w.stuck {
 		w.ahead, w.aheadTo, w.aheadUntil = a, to, w.now+w.rng.Int64N(stuckNS)
@@ -94,7 +94,7 @@ func (w *exactWorld) move(a *exactActor, to sampler.GVLState) {
 	w.moved(a, to)
 }
 
-// moved lets a thread change its state now, by itself.
+// moved lets a thread change its state now. It also updates the queue, and chooses the next thread.
 func (w *exactWorld) moved(a *exactActor, to sampler.GVLState) {
 	w.put(a, to)
 	if to == sampler.GVLQueued {
@@ -105,7 +105,7 @@ func (w *exactWorld) moved(a *exactActor, to sampler.GVLState) {
 	}
 }
 
-// put lets a thread change its state now.
+// put changes the state of a thread now, and records the change.
 func (w *exactWorld) put(a *exactActor, to sampler.GVLState) {
 	length := w.now - a.since
 	c := sampler.Change{AtNS: w.now, Thread: a.id, TID: a.tid, State: to, NoCPUNS: w.rng.Int64N(length + 1)}
@@ -160,7 +160,7 @@ func (w *exactWorld) put(a *exactActor, to sampler.GVLState) {
 	w.tellLane()
 }
 
-// tellLane notes who holds the GVL from now on, and how many wait.
+// tellLane notes which thread holds the GVL from now on, and how many threads wait.
 func (w *exactWorld) tellLane() {
 	i := gvl.LockInterval{Ractor: 1, FromNS: w.now}
 	if w.holder != nil {
@@ -181,7 +181,7 @@ func (w *exactWorld) tellLane() {
 	w.lane = append(w.lane, i)
 }
 
-// choose lets the first in the queue be the next, if no thread holds the GVL.
+// choose lets the first thread in the queue be the next, if no thread holds the GVL.
 func (w *exactWorld) choose() {
 	if w.holder != nil || w.chosen != nil || len(w.queue) == 0 {
 		return
@@ -195,14 +195,14 @@ func (w *exactWorld) choose() {
 	if a.hidden {
 		return
 	}
-	for _, b := range w.live { // who began to wait in the same record
+	for _, b := range w.live { // threads that began to wait in the same record
 		if b != a && b.state == sampler.GVLQueued && b.since == w.now && b.wait.FirstHolder == 0 {
 			b.wait.FirstHolder = a.id
 		}
 	}
 }
 
-// event lets one thing happen.
+// event makes one thing happen.
 func (w *exactWorld) event() {
 	if w.rng.Float64() < w.churn {
 		if w.rng.IntN(2) == 0 || len(w.live) < 3 {
@@ -263,7 +263,7 @@ func (w *exactWorld) keep(a *exactActor) {
 	a.ns, a.waits = [5]int64{}, nil
 }
 
-// runTo lets things happen until a time.
+// runTo makes things happen until a time.
 func (w *exactWorld) runTo(at int64) {
 	for {
 		next := w.now + int64(w.rng.ExpFloat64()*w.meanNS)
@@ -285,7 +285,7 @@ func (w *exactWorld) runTo(at int64) {
 	}
 }
 
-// sample goes on for about a time and returns what is read at its end. The states are up to skewNS old.
+// sample lets about aboutNS pass, and returns the sample at the end. The states in it are up to skewNS old.
 func (w *exactWorld) sample(aboutNS, skewNS int64) *sampler.Sample {
 	at := w.asked + aboutNS/2 + w.rng.Int64N(aboutNS)
 	w.runTo(max(at-w.rng.Int64N(skewNS+1), w.now))
@@ -321,7 +321,7 @@ func (w *exactWorld) sample(aboutNS, skewNS int64) *sampler.Sample {
 	return s
 }
 
-// evidence is what a sample reads of it.
+// evidence returns what a sample reads of a thread.
 func (w *exactWorld) evidence(a *exactActor, r *sampler.Ractor) sampler.Thread {
 	var t sampler.Thread
 	state := a.state

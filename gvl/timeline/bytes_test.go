@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestTimelineBytes: thousands of threads that change their states all the time take at most the stated memory. Columns
-// that were dropped are out of Range, and all columns in Range are complete.
+// TestTimelineBytes: thousands of threads that change their states all the time take at most the memory of
+// MaxTimelineBytes. Columns that were dropped are outside of Range, and all columns in Range are complete.
 func TestTimelineBytes(t *testing.T) {
 	const columnNS, threads = int64(100e6), 2000
 	heap := func() int64 {
@@ -35,7 +35,7 @@ func TestTimelineBytes(t *testing.T) {
 		}
 		stream.Feed(s, states)
 	}
-	// Between two readings every thread may have filled a chunk, and the list of each takes some KB.
+	// Between two samples every thread may fill a chunk, and each thread's list takes some KB.
 	if got := heap() - before; got > MaxTimelineBytes+threads*8<<10 {
 		t.Errorf("%d MB of columns", got>>20)
 	}

@@ -11,14 +11,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// erratic is a Timeline of a process. Its threads mostly stay in a state for seconds, and at times change it every
-// millisecond. They come and go, and the sampling has a hole. was[id] are the times at which the thread's state
-// changed.
+// erratic returns a Timeline of a process. Its threads stay in a state for 1 to 10 ms, and one time in 20 for up to 12
+// s. Thread 4 comes and goes, and the samples have a gap. was[id] are the times at which the thread's state changed.
 func erratic(seed uint64, columns int) (tl *Timeline, end int64, was map[sampler.ThreadID][]change) {
 	return erraticEach(seed, columns, func(*Timeline, int64) {})
 }
 
-// erraticEach is erratic that calls after each sample.
+// erraticEach is like erratic, and calls after for each sample.
 func erraticEach(seed uint64, columns int, after func(tl *Timeline, at int64)) (tl *Timeline, end int64, was map[sampler.ThreadID][]change) {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	p := gvltest.ProcOf(sampler.EraSched)
@@ -61,7 +60,7 @@ type change struct {
 	state gvl.State
 }
 
-// TestTimelineSums: the sums of chunks and whole columns equal the sums of single columns.
+// TestTimelineSums: the sums that use chunks and whole columns equal the sums of single columns.
 func TestTimelineSums(t *testing.T) {
 	seeds := uint64(6)
 	if rubytest.Short(t) {
@@ -96,8 +95,8 @@ func TestTimelineSums(t *testing.T) {
 	}
 }
 
-// TestTimelineKeepsWhatIsFinal: cells that are kept from picture to picture equal cells that are made anew, live and
-// frozen, whatever their length.
+// TestTimelineKeepsWhatIsFinal: cells that are kept from picture to picture equal cells that are computed anew. This
+// holds for live and frozen windows of any length.
 func TestTimelineKeepsWhatIsFinal(t *testing.T) {
 	made, kept := 0, 0
 	seeds := uint64(6)
@@ -139,12 +138,12 @@ func TestTimelineKeepsWhatIsFinal(t *testing.T) {
 			})
 		}
 	}
-	if kept < made/3 { // what a thread did last is settled when it does something else: no stacks are read here
+	if kept < made/3 { // without stacks, a thread's last state is final only when the next one begins
 		t.Errorf("of %d cells only %d were final", made, kept)
 	}
 }
 
-// Since is right to a column, and to a millisecond or two where the thread changed its state once in the column.
+// TestTimelineSince: Since is at most one column too early and 2 ms too late.
 func TestTimelineSince(t *testing.T) {
 	looked := 0
 	seeds := uint64(20)
@@ -180,7 +179,7 @@ func TestTimelineSince(t *testing.T) {
 	}
 }
 
-// BenchmarkTimelineRows is the row of a group of 500 threads over 30 s: most idle, some busy.
+// BenchmarkTimelineRows measures the row of a group of 500 threads over 30 s. Most of them are idle.
 func BenchmarkTimelineRows(b *testing.B) {
 	p := gvltest.ProcOf(sampler.EraSched)
 	c, stream := gvl.NewClassifier(p, nil), stream.New(p)

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// playTimeline feeds a Stream samples of 1 ms for d, as gen says.
+// playTimeline feeds a Stream samples from gen, 1 ms apart, for a time of d. It returns the end of this time.
 func playTimeline(stream *stream.Stream, c *gvl.Classifier, from, d int64, gen func(at int64) *sampler.Sample) int64 {
 	for at := from; at < from+d; at += gvltest.MS {
 		s := gen(at)
@@ -22,7 +22,7 @@ func TestTimelineColumns(t *testing.T) {
 	p := gvltest.ProcOf(sampler.EraSched)
 	c, stream := gvl.NewClassifier(p, nil), stream.New(p)
 	tl := New(stream, 0, 600)
-	// Each 100 ms: 70 ms run, 29 ms wait for thread 2, 1 ms sleep.
+	// Each 100 ms, thread 1 runs for 70 ms, waits for thread 2 for 29 ms, and sleeps for 1 ms.
 	at := playTimeline(stream, c, gvltest.Base, 20*gvltest.Sec, func(at int64) *sampler.Sample {
 		switch phase := at / gvltest.MS % 100; {
 		case phase < 70:
@@ -54,7 +54,7 @@ func TestTimelineColumns(t *testing.T) {
 			t.Fatalf("process cell %d: %+v", i, pc)
 		}
 	}
-	// A thread that is not there, and a time that is not kept.
+	// A thread that does not exist, and a time that is not kept.
 	if r := tl.Row(99, from, to, 3); len(r) != 3 || r[0].Listed() != 0 {
 		t.Errorf("%+v", r)
 	}
@@ -66,7 +66,7 @@ func TestTimelineColumns(t *testing.T) {
 	}
 }
 
-// What is older than the ring is gone, what is younger is right, also for threads that ended.
+// TestTimelineForgets: data older than the ring is dropped. Younger data is right, also for threads that have ended.
 func TestTimelineForgets(t *testing.T) {
 	p := gvltest.ProcOf(sampler.EraSched)
 	c, stream := gvl.NewClassifier(p, nil), stream.New(p)
@@ -113,14 +113,14 @@ func TestTimelineLimitsThreads(t *testing.T) {
 	if tl.dropped != 10 || len(tl.rows) != maxTimelineThreads {
 		t.Errorf("%d dropped, %d kept", tl.dropped, len(tl.rows))
 	}
-	// The lanes still count them.
+	// The lanes still count the dropped threads.
 	o := tl.Owners(1, gvltest.Base, gvltest.Base+20*gvltest.MS, 1)[0]
 	if o.Owner != maxTimelineThreads+10 || o.WaitNS != (maxTimelineThreads+9)*20*gvltest.MS {
 		t.Errorf("%+v", o)
 	}
 }
 
-// CPU counters read every 250 ms are spread over the columns between.
+// TestTimelineCPU: CPU counters are read every 250 ms. Their differences are spread over the columns in between.
 func TestTimelineCPU(t *testing.T) {
 	p := gvltest.ProcOf(sampler.EraSched)
 	c, stream := gvl.NewClassifier(p, nil), stream.New(p)
@@ -159,7 +159,7 @@ func TestTimelineSlowClock(t *testing.T) {
 	if ns := tl.Totals(1, gvltest.Base, at); ns[gvl.Sleeping] != 19*gvltest.Sec || ns[gvl.Unknown] != 0 {
 		t.Errorf("slow: %v", ns)
 	}
-	// The same without the slow clock is a hole in the sampling.
+	// Without the slow clock, the same is a gap in the samples.
 	s := gvltest.SampleAt(at+9*gvltest.Sec, 0, gvltest.Asleep(1, 1, sampler.BlockSleep))
 	stream.Feed(s, c.Classify(s))
 	if ns := tl.Totals(1, gvltest.Base, at+10*gvltest.Sec); ns[gvl.Sleeping] != 19*gvltest.Sec || ns[gvl.Unknown] != 10*gvltest.Sec {

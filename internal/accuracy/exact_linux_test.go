@@ -20,20 +20,21 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// kept keeps what a stream.Stream makes of the samples of a process whose changes of the GVL are known.
+// kept keeps the intervals and waits that a stream.Stream makes of a process's samples, while all changes of the GVL
+// are known.
 type kept struct {
 	gvl.Ignore
 	measure   *measure.Measure
 	tids      map[sampler.ThreadID]int32
 	intervals []gvl.Interval
 	waits     []gvl.Wait
-	// noCPU is for how long a native thread had no CPU in what it did until an instant.
+	// noCPU is how long a native thread had no CPU before a change, by thread and time of the change.
 	noCPU map[threadAt]int64
-	// now is the time since when all changes are known, longest the longest such time.
+	// now is the current interval in which all changes are known. longest is the longest such interval.
 	now, longest known
 }
 
-// known is a time between two samples, of which all changes are known.
+// known is an interval between two samples in which all changes are known.
 type known struct{ fromNS, toNS int64 }
 
 // threadAt is a native thread at an instant.
@@ -42,7 +43,7 @@ type threadAt struct {
 	atNS int64
 }
 
-// The places of a thread, as indexes.
+// The places in which a thread can be. They are indexes.
 const (
 	holding = iota
 	waiting
@@ -50,7 +51,7 @@ const (
 	places
 )
 
-// placeOf is the place of a thread in a state.
+// placeOf returns the place of a thread in a state.
 func placeOf(s gvl.State) int {
 	switch {
 	case s.Held():
@@ -77,7 +78,7 @@ func (k *kept) Tick(x *gvl.Tick) {
 	}
 }
 
-// follow begins to keep what samples of a process say.
+// follow begins to keep what the samples of a process show.
 func (k *kept) follow(s *live.Source) {
 	k.tids, k.noCPU = make(map[sampler.ThreadID]int32), make(map[threadAt]int64)
 	k.measure = measure.New(s.Process(), s.Dictionary(), nil)
@@ -95,7 +96,7 @@ func (k *kept) take(x *sampler.Sample) {
 	k.measure.Feed(x)
 }
 
-// finish settles the rest, and skips the test if less than a length of time is known without a break.
+// finish ends the stream. It skips the test if all changes are known for less than least in one piece.
 func (k *kept) finish(t *testing.T, least time.Duration) {
 	t.Helper()
 	k.measure.Stream().Finish()
@@ -118,7 +119,7 @@ func (k *kept) times(from, to int64) map[int32][places]int64 {
 	return sums
 }
 
-// turns counts how often each native thread got the GVL in the longest time that is known.
+// turns counts how often each native thread got the GVL in the longest known interval.
 func (k *kept) turns() map[int32]int {
 	turns, until := make(map[int32]int), make(map[int32]int64)
 	for i := range k.intervals {
@@ -133,7 +134,8 @@ func (k *kept) turns() map[int32]int {
 	return turns
 }
 
-// followExactly follows a process exactly for a while. take gets each sample of it; begin is called before the first one.
+// followExactly follows a process in exact mode for a while. It calls begin before the first sample, and take for each
+// sample.
 func followExactly(t *testing.T, pid int, d time.Duration, o live.ExactOptions, begin func(*live.Source), take func(*sampler.Sample)) live.ExactReport {
 	t.Helper()
 	if err := probe.Try(false); err != nil {
@@ -160,19 +162,19 @@ func followExactly(t *testing.T, pid int, d time.Duration, o live.ExactOptions, 
 	return report
 }
 
-// eventsOf are the waits and turns that Ruby told of between two instants, by native thread.
+// eventsOf are the waits and holds that Ruby logged between two instants, by native thread.
 type eventsOf struct {
 	waits map[int32][]toldSpan
 	turns map[int32]int
 }
 
-// toldSpan is a wait that Ruby told of.
+// toldSpan is a wait that Ruby logged.
 type toldSpan struct {
 	fromNS, toNS int64
 }
 
-// toldBy finds the waits, whole, and how often each thread got the GVL. READY can be said by another thread than the one it is about:
-// threads go by their objects.
+// toldBy returns the whole waits between two instants, and how often each thread got the GVL. It identifies threads by
+// their objects, because one thread can log READY for another one.
 func toldBy(log *eventlog.Log, from, to int64) eventsOf {
 	e := eventsOf{make(map[int32][]toldSpan), make(map[int32]int)}
 	ready := make(map[uint64]int64)
@@ -193,13 +195,13 @@ func toldBy(log *eventlog.Log, from, to int64) eventsOf {
 	return e
 }
 
-// beside is a wait as exact mode has it, and for how long its thread had no CPU just before it, in ns.
+// beside is a wait in exact mode, with how long its thread had no CPU just before it, in ns.
 type beside struct {
 	gvl.Wait
 	before int64
 }
 
-// withNeighbours finds what was before each wait, by native thread.
+// withNeighbours returns the waits by native thread, each with the time without a CPU before it.
 func withNeighbours(k *kept) map[int32][]beside {
 	by := make(map[int32][]beside)
 	for _, w := range k.waits {
@@ -209,8 +211,9 @@ func withNeighbours(k *kept) map[int32][]beside {
 	return by
 }
 
-// matched counts the waits of at least a length that both have, with both ends within slack (found), those of the others that begin later
-// than READY by no more than what the kernel counted of the thread without a CPU before them (preempted), and all that Ruby told of.
+// matched compares waits of at least a length. of counts the waits that Ruby logged. found counts those that exact
+// mode has with both ends within slack. preempted counts the others that begin later than READY because the thread had
+// no CPU: by at most the time that the kernel counted.
 func matched(told map[int32][]toldSpan, k *kept, least, slack int64) (found, preempted, of int) {
 	by := withNeighbours(k)
 	for tid, waits := range told {
@@ -244,7 +247,8 @@ func matched(told map[int32][]toldSpan, k *kept, least, slack int64) (found, pre
 	return found, preempted, of
 }
 
-// exactLoad runs a load, follows it exactly and compares; libc: by probes in the C library.
+// exactLoad runs a load, follows it in exact mode and compares the result with Ruby's events. If libc is true, the
+// probes are in the C library.
 func exactLoad(t *testing.T, r rubytest.Ruby, name string, d time.Duration, libc bool) (c compared) {
 	t.Helper()
 	p := start(t, r, name, true)
@@ -280,7 +284,7 @@ func exactLoad(t *testing.T, r rubytest.Ruby, name string, d time.Duration, libc
 		if sum := g[holding] + g[waiting] + g[released]; sum != to-from {
 			t.Errorf("%s: the times come to %d ns of %d", w.Name, sum, to-from)
 		}
-		// One turn can have begun before, and one whose record was made in time can have been told too late.
+		// One hold can have begun before, and one can have been logged too late although its record was made in time.
 		if d := turns[w.TID] - e.turns[w.TID]; d < -2 || d > 2 {
 			t.Errorf("%s had %d turns, and Ruby tells of %d", w.Name, turns[w.TID], e.turns[w.TID])
 		}
@@ -295,23 +299,25 @@ func exactLoad(t *testing.T, r rubytest.Ruby, name string, d time.Duration, libc
 	return c
 }
 
-// compared is how far exact mode is from Ruby's own events: in points of share, of running, waiting and released; and how many of the
-// waits of 50 µs and more it has, with both ends within 20 µs, and how many more of threads that lost their CPU just before.
+// compared is how far exact mode is from Ruby's own events. mean and worst are errors of the shares of running,
+// waiting and released, in points. Of the waits of 50 µs and more, found have both ends within 20 µs of Ruby's.
+// preempted are further waits, of threads that lost their CPU just before.
 type compared struct {
 	mean                        [3]float64
 	worst                       float64
 	turns, found, preempted, of int
 }
 
-// String says it for the report.
+// String returns the comparison as text for the report.
 func (c compared) String() string {
 	return fmt.Sprintf("%d turns; points off, running waiting released: %.3f, at most %.3f; of %d waits %d matched, and %d but for a lost CPU",
 		c.turns, c.mean, c.worst, c.of, c.found, c.preempted)
 }
 
-// TestExactTurns: exact mode knows each turn that Ruby itself tells of. How long turns and waits are is printed, not judged: when a
-// thread loses its CPU between the event and the probe, which are a microsecond apart, both are right and differ by what that took.
-// `make verify` judges that, on a machine with nothing else to do (TestExactAgainstEvents).
+// TestExactTurns: exact mode sees each hold of the GVL that Ruby itself logs, with probes in Ruby and in the C
+// library. The test prints the lengths of holds and waits but does not judge them. The event and the probe are a
+// microsecond apart. If a thread loses its CPU in between, both lengths are right and differ by that time. `make
+// verify` judges the lengths on an idle machine (TestExactAgainstEvents).
 func TestExactTurns(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

@@ -31,7 +31,7 @@ type told struct {
 	gaps  int
 }
 
-// toldWait is a wait with its stack in words: what that is called differs between a process and a recording of it.
+// toldWait is a wait with its stack as text. The stack's ID differs between a process and a recording of it.
 type toldWait struct {
 	gvl.Wait
 	stack string
@@ -62,7 +62,7 @@ func (k *told) words(stack sampler.StackID) string {
 	return b.String()
 }
 
-// traced is what is made of samples: a trace, and the exact waits.
+// traced makes a trace of samples, and keeps the exact waits.
 type traced struct {
 	*stream.Stream
 	class *gvl.Classifier
@@ -80,8 +80,9 @@ func newTraced(p sampler.Process, d *sampler.Dictionary) *traced {
 
 func (s *traced) feed(x *sampler.Sample) { s.Feed(x, s.class.Classify(x)) }
 
-// traceExactly follows a process exactly for a while and returns Chrome's trace of it, when that begins, CLOCK_MONOTONIC in ns, and how
-// often samples were too far apart. What a recording of it says is compared with what the process said.
+// traceExactly follows a process in exact mode for a while. It returns Chrome's trace, the beginning of the trace
+// (CLOCK_MONOTONIC in ns), and how often samples were too far apart. It also checks that a recording of the process
+// has the same waits as the process itself.
 func traceExactly(t *testing.T, pid int, d time.Duration) (chrome []byte, beginNS int64, gaps int, report live.ExactReport) {
 	t.Helper()
 	var file bytes.Buffer
@@ -116,8 +117,8 @@ func traceExactly(t *testing.T, pid int, d time.Duration) (chrome []byte, beginN
 	return out.Bytes(), beginNS, s.gaps, report
 }
 
-// sameReplayed compares the waits that a recording tells of with those of the process, to the ns; and those that its second half tells of,
-// of which no more than those that had begun before may be missing.
+// sameReplayed checks that a recording has the same waits as the process, to the ns. It also replays the second half
+// of the recording. In that half, only waits that began before it may be missing.
 func sameReplayed(t *testing.T, file []byte, want []toldWait) {
 	t.Helper()
 	r, err := recording.NewReader(bytes.NewReader(file), int64(len(file)), "x.ddtop")
@@ -131,7 +132,7 @@ func sameReplayed(t *testing.T, file []byte, want []toldWait) {
 	}
 	all.Finish()
 	first, last := r.Span()
-	cut := func(w toldWait) bool { return w.ToNS >= last } // goes on at the end
+	cut := func(w toldWait) bool { return w.ToNS >= last } // goes on at the end of the recording
 	want = slices.DeleteFunc(want, cut)
 	all.waits = slices.DeleteFunc(all.waits, cut)
 	sameWaits(t, "a recording", all.waits, want)
@@ -148,7 +149,7 @@ func sameReplayed(t *testing.T, file []byte, want []toldWait) {
 	half.Finish()
 	begun := func(w toldWait) bool { return w.FromNS <= fromNS || cut(w) }
 	got, rest := slices.DeleteFunc(half.waits, begun), slices.DeleteFunc(slices.Clone(all.waits), begun)
-	for i := range got { // who held the GVL before the part began is not known in it
+	for i := range got { // a part of a recording does not know who held the GVL before its beginning
 		got[i].FirstHolder, got[i].LastHolder = 0, 0
 	}
 	for i := range rest {
@@ -157,8 +158,8 @@ func sameReplayed(t *testing.T, file []byte, want []toldWait) {
 	sameWaits(t, "its second half", got, rest)
 }
 
-// beforeStack returns the middle of a time. If no later wait has a stack, it is earlier: halfway to the last one that
-// has. A ddtop without a CPU can have read none in the second half.
+// beforeStack returns the middle of a recording's time. If no later wait has a stack, it returns an earlier instant:
+// halfway to the last wait with a stack. If ddtop has no CPU, the second half may have no stacks.
 func beforeStack(first, last int64, waits []toldWait) int64 {
 	at, stackNS := first+(last-first)/2, int64(0)
 	for i := range waits {
@@ -172,7 +173,7 @@ func beforeStack(first, last int64, waits []toldWait) int64 {
 	return at
 }
 
-// sameWaits compares waits in whatever order they were told.
+// sameWaits compares two lists of waits in any order.
 func sameWaits(t *testing.T, what string, got, want []toldWait) {
 	t.Helper()
 	order := func(a, b toldWait) int {
@@ -196,13 +197,13 @@ func sameWaits(t *testing.T, what string, got, want []toldWait) {
 	}
 }
 
-// chromeSlice is a slice of Chrome's trace, in ns since its beginning.
+// chromeSlice is a slice of Chrome's trace. Its time is in ns since the trace's beginning.
 type chromeSlice struct {
 	state      string
 	fromNS, ns int64
 }
 
-// chromeThreads returns the states of threads by their native ones, and the stretches of time that are known exactly.
+// chromeThreads returns the states of threads by their native IDs, and the intervals in which all changes are known.
 func chromeThreads(t *testing.T, trace []byte) (threads map[int32][]chromeSlice, exactly [][2]int64) {
 	t.Helper()
 	var v struct {
@@ -230,8 +231,9 @@ func chromeThreads(t *testing.T, trace []byte) (threads map[int32][]chromeSlice,
 	return threads, exactly
 }
 
-// TestChromeTurns: Chrome's trace has each turn that Ruby itself tells of, and no other, and the time of each thread is whole. How long
-// turns and waits are is printed, as by TestExactTurns.
+// TestChromeTurns: Chrome's trace has each hold of the GVL that Ruby itself logs, and no other. The states of each
+// thread fill all of the time. The test prints the lengths of holds and waits but does not judge them, as
+// TestExactTurns does.
 func TestChromeTurns(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
@@ -257,7 +259,8 @@ func TestChromeTurns(t *testing.T) {
 					t.Fatalf("%+v", report)
 				}
 				threads, exactly := chromeThreads(t, trace)
-				// On a full machine samples can be too far apart to follow threads from one to the next.
+				// On a full machine two samples can be too far apart. Then threads cannot be followed from one sample
+				// to the next.
 				if n := len(exactly); n == 0 || n > 1+gaps {
 					t.Errorf("%d stretches of time are known exactly, and samples were too far apart %d times", n, gaps)
 				}
@@ -304,7 +307,7 @@ func compareTurns(t *testing.T, workers []worker, threads map[int32][]chromeSlic
 		if sum := sums[0] + sums[1] + sums[2]; sum != exactNS[1]-exactNS[0] {
 			t.Errorf("%s: the times come to %d ns of %d", w.Name, sum, exactNS[1]-exactNS[0])
 		}
-		// At both ends one turn can be on the other side of the border.
+		// At each end, one hold can be on the other side of the border.
 		if d := n - e.turns[w.TID]; d < -2 || d > 2 {
 			t.Errorf("%s had %d turns, and Ruby tells of %d", w.Name, n, e.turns[w.TID])
 		}

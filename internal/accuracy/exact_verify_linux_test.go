@@ -9,13 +9,13 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestExactAgainstEvents judges what TestExactTurns prints: of each load the shares are within 0.2 points in the mean, and 99.9 % of the
-// waits of 50 µs and more have both ends within 20 µs of Ruby's.
+// TestExactAgainstEvents judges what TestExactTurns prints. Under each load, the shares are off by at most 0.2 points
+// in the mean. Of the waits of 50 µs and more, 99.9 % have both ends within 20 µs of Ruby's.
 //
-// Ruby says READY before the thread is in the queue: a thread that loses its CPU in between differs by how long that takes, and both are right.
-// (A timed sleep wakes the timer thread in between, which then often takes the CPU.) For how long the thread had no CPU before the wait the
-// kernel counts, so such a wait counts where that is enough to tell the difference. RESUMED comes half a microsecond before the end of the
-// wait, within the mutex: nothing is allowed there.
+// Ruby logs READY before the thread is in the queue. If the thread loses its CPU in between, the two times differ, and
+// both are right. (A timed sleep wakes the timer thread in between, which then often takes the CPU.) The kernel counts
+// how long the thread had no CPU before the wait. A wait also matches if this time explains the difference. Ruby logs
+// RESUMED half a microsecond before the wait ends, within the mutex. So no time without a CPU is allowed at that end.
 func TestExactAgainstEvents(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {

@@ -50,7 +50,7 @@ puts JSON.generate("log" => log, "turns" => computing.flat_map(&:value)); $stdou
 $stdin.gets
 `
 
-// newThreadsLog is what it logs, in ns.
+// newThreadsLog is what the program newThreads logs, in ns.
 type newThreadsLog struct {
 	Log   map[string][2]int64
 	Turns [][2]int64
@@ -73,8 +73,8 @@ type allWaits struct {
 
 func (k *allWaits) Waited(w *gvl.Wait) { k.list = append(k.list, *w) }
 
-// TestFirstWaits: the length of a new thread's first wait is right, or a bound that holds, by each source. Up to
-// Ruby 3.2 only samples see where it begins.
+// TestFirstWaits: by each source, ddtop reports the right length of a new thread's first wait, or a bound that holds.
+// Up to Ruby 3.2, only samples show where the wait begins.
 func TestFirstWaits(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

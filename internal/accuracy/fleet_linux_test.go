@@ -20,7 +20,7 @@ type loggedPhase struct {
 	fromNS, toNS int64
 }
 
-// ownLog is a process of programs/phases.rb, and what ddtop says of it.
+// ownLog is a process of programs/phases.rb, with its own log and with what ddtop measures of it.
 type ownLog struct {
 	*rubytest.Process
 	source *live.Source
@@ -30,7 +30,7 @@ type ownLog struct {
 	err    error
 }
 
-// know waits until the samples know what happened until a time. It returns false if they end before that.
+// know waits until the samples show what happened until a time. It returns false if the samples end before.
 func (o *ownLog) know(ctx context.Context, ns int64, more <-chan struct{}) bool {
 	for {
 		o.mu.Lock()
@@ -47,9 +47,10 @@ func (o *ownLog) know(ctx context.Context, ns int64, more <-chan struct{}) bool 
 	}
 }
 
-// TestFleetPhases: several processes are followed at once, and one thread fetches the records of all. Each process logs
-// phases by the clock. In a phase a thread has the GVL if the log says so, and else has not. Some processes fork, start
-// threads and join them meanwhile. One exits and one calls exec while the others go on.
+// TestFleetPhases: ddtop follows several processes at once, while one thread fetches the records of all. Each process
+// logs phases by the clock. In a "run" phase its thread holds the GVL, and in other phases it does not. ddtop must see
+// the same. Some processes fork, start threads and join them meanwhile. One exits and one calls exec while the others
+// go on.
 func TestFleetPhases(t *testing.T) {
 	if err := live.CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)
@@ -134,7 +135,7 @@ func TestFleetPhases(t *testing.T) {
 	}
 }
 
-// check compares the phases with what samples say of them.
+// check compares the logged phases with what the samples show.
 func (o *ownLog) check(t *testing.T, name string) {
 	o.kept.measure.Stream().Finish()
 	var wrong, whole, most int64
@@ -164,8 +165,8 @@ func (o *ownLog) check(t *testing.T, name string) {
 	}
 }
 
-// without returns how long a thread had no CPU between two times. It includes the time without a CPU in what the thread
-// still did at the second one. A thread that has no CPU after it got the GVL reads the clock late.
+// without returns how long a thread had no CPU between two times. It also counts the time without a CPU before the
+// thread's next change after the second time. A thread that has no CPU after it got the GVL reads the clock late.
 func (k *kept) without(tid int32, from, to int64) (sum int64) {
 	still := threadAt{tid, math.MaxInt64}
 	for at, ns := range k.noCPU {
@@ -180,6 +181,6 @@ func (k *kept) without(tid int32, from, to int64) (sum int64) {
 	return sum + k.noCPU[still]
 }
 
-// rubyTurnNS is less than the time after which Ruby has a thread give the GVL to one that waits (TIME_QUANTUM_MSEC in
-// thread.c).
+// rubyTurnNS is less than the time slice of the GVL (TIME_QUANTUM_MSEC in thread.c). After that time, Ruby makes a
+// thread give the GVL to a waiting thread.
 const rubyTurnNS = 90_000_000

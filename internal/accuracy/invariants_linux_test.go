@@ -10,16 +10,18 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestStatesSumUpAndNobodySharesTheGVL holds what no noise can break, under every load: the states of a thread sum to the
-// window, to the nanosecond; a ractor never has two holders; and who stands in the queue neither holds nor is released.
+// TestStatesSumUpAndNobodySharesTheGVL checks what holds under every load, however busy the machine is. The states of
+// a thread sum up to the window, to the nanosecond. A ractor never has two holders. A thread in the queue neither
+// holds the GVL nor counts as released.
 func TestStatesSumUpAndNobodySharesTheGVL(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
-		t.Parallel() // noise can't break it
+		t.Parallel() // noise cannot break the checks
 		for _, l := range loads {
 			p := start(t, r, l.name, false)
 			samples, busy := 0, 0
 			var got report.Stat
-			// On a machine that is full, ddtop or the program may get no CPU for as long.
+			// On a full machine, ddtop or the program may get no CPU during a short window. Then the window gets
+			// longer.
 			for d := 400 * time.Millisecond; d < 30*time.Second && (samples < 20 || busy == 0); d *= 4 {
 				samples, busy = 0, 0
 				got = watch(t, p.PID, 1000, d, func(s *sampler.Sample, states []gvl.ThreadState) {

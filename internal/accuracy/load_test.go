@@ -18,8 +18,8 @@ import (
 //go:embed programs/*.rb
 var programs embed.FS
 
-// load is a program and how far from the truth ddtop may be at 1 kHz, in points of a thread's share (percent of the
-// window), as the issue aims at.
+// load is a program, and the error that ddtop may have for it at 1 kHz. The error is in points of a thread's share
+// (percent of the window).
 type load struct {
 	name string
 	aim  float64
@@ -52,7 +52,7 @@ func script(t testing.TB, names ...string) string {
 	return string(text)
 }
 
-// start starts a load; logged has it log Ruby's events too.
+// start starts a load. If logged is true, the load logs Ruby's events, too.
 func start(t *testing.T, r rubytest.Ruby, name string, logged bool) running {
 	t.Helper()
 	o := rubytest.Options{Name: name + ".rb"}
@@ -71,14 +71,14 @@ func start(t *testing.T, r rubytest.Ruby, name string, logged bool) running {
 	return p
 }
 
-// watch samples a process for a while and folds the samples; it ends with the first sample that is d after the first one.
-// each, if not nil, sees every sample with its states.
+// watch samples a process and sums up the samples. It ends with the first sample that is at least d after the first
+// one. It calls each, if not nil, with every sample and its states.
 func watch(t *testing.T, pid int, rate float64, d time.Duration, each func(*sampler.Sample, []gvl.ThreadState)) report.Stat {
 	t.Helper()
 	return watchWith(t, pid, live.Options{StackRate: min(rate, live.DefaultStackRate), LockRate: rate}, d, each)
 }
 
-// watchWith is watch with other options than a rate.
+// watchWith is watch with options instead of a rate.
 func watchWith(t *testing.T, pid int, o live.Options, d time.Duration, each func(*sampler.Sample, []gvl.ThreadState)) report.Stat {
 	t.Helper()
 	s, err := live.Open(t.Context(), pid, o)

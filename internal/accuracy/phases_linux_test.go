@@ -17,29 +17,29 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// totals are the times of all threads together by state, since the first sample.
+// totals are the times of all threads together in each state, since the first sample.
 type totals struct {
 	atNS int64
 	ns   [gvl.NumStates]int64
-	// unsureNS is the part of it that may belong to another state than it is counted for: the time between two samples far apart
-	// at which a thread was in different states.
+	// unsureNS is the part of the time that may belong to another state. It is the time between samples that are far
+	// apart and show a thread in different states.
 	unsureNS int64
-	// delayNS is for how long threads were ready to run and had no CPU: what they measure with the clock goes on meanwhile, and
-	// is another state.
+	// delayNS is how long threads were ready to run and had no CPU. A thread's own clock goes on in that time,
+	// although the thread is in another state.
 	delayNS int64
-	// squares are the other times between two samples at which a thread was in different states, in ns², added up: somewhere in
-	// between it changed.
+	// squares sums up the squares of the shorter times between samples that show a thread in different states, in ns².
+	// The state changed at an unknown instant in between.
 	squares float64
 	threads int64
 }
 
-// farNS is from which distance on two samples are far apart, as they are when ddtop gets no CPU; slack covers the others.
+// farNS is the time from which on two samples are far apart, because ddtop got no CPU. slack covers shorter times.
 const farNS = 5e6
 
-// course is how the totals grew.
+// course is the list of totals, one for each sample.
 type course []totals
 
-// between returns what was added from one instant to another, to the resolution of the samples.
+// between returns what was added between two instants, to the resolution of the samples.
 func (c course) between(from, to int64) (out totals) {
 	at := func(t int64) totals {
 		i := sort.Search(len(c), func(i int) bool { return c[i].atNS >= t })
@@ -102,8 +102,8 @@ func follow(ctx context.Context, pid int) (course, error) {
 	return c, err
 }
 
-// TestPhasesOfTheWorkload compares the bundled program's phases with what it logs of them: their edges, and what its own
-// threads measured with the clock in each.
+// TestPhasesOfTheWorkload compares what ddtop sees in each phase of the bundled program with the program's log. The
+// log has the edges of the phases, and the times that the program's threads measured with the clock.
 func TestPhasesOfTheWorkload(t *testing.T) {
 	rubytest.Long(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -120,7 +120,7 @@ func TestPhasesOfTheWorkload(t *testing.T) {
 			}
 		}()
 		c, err := follow(t.Context(), w.PID)
-		// How many there are is up to the machine: the longer the time between two, the less is said below.
+		// How many samples there are depends on the machine. The fewer there are, the weaker are the checks below.
 		if err != nil || len(c) < 2 {
 			t.Fatalf("%d samples: %v", len(c), err)
 		}
@@ -130,7 +130,7 @@ func TestPhasesOfTheWorkload(t *testing.T) {
 		from := w.Ready.MonotonicNS
 		for _, e := range w.Log.Events() {
 			if e.Event == workload.EventDrained {
-				// Threads come into a phase one by one, before it begins, and leave it before it is drained.
+				// Threads enter a phase one by one, before it begins, and leave it before it is drained.
 				inside[e.Phase], drained[e.Phase], length[e.Phase] = c.between(from, e.MonotonicNS), e, e.MonotonicNS-from
 				from = e.MonotonicNS
 			}
@@ -139,16 +139,17 @@ func TestPhasesOfTheWorkload(t *testing.T) {
 	})
 }
 
-// slack is what a late wake-up and what a thread does between two readings of the clock may add to a sum over threads, in ns.
+// slack is how much may be added to a sum over threads, in ns. A thread can wake up late, and it does something
+// between two readings of the clock.
 const slack = 80e6
 
-// chance is how far a sum may be off because each change of a state fell somewhere between two samples, in ns: each is off by the
-// time between them at most, to either side (Hoeffding's inequality).
+// chance is how far a sum may be off, in ns, because each change of a state happened somewhere between two samples.
+// Each change is off by at most the time between these samples, to either side (Hoeffding's inequality).
 func (t *totals) chance() float64 { return math.Sqrt(2 * math.Log(2/odds.FalseAlarm) * t.squares) }
 
 func checkPhases(t *testing.T, inside map[string]totals, drained map[string]workload.Event, length map[string]int64) {
 	t.Helper()
-	// between checks a sum over all threads against what the threads themselves say it is at least and at most.
+	// between checks that a sum over all threads is between least and most, which the program's own log gives.
 	between := func(what, phase string, states []gvl.State, least, most int64) {
 		t.Helper()
 		in, got := inside[phase], int64(0)
@@ -161,14 +162,14 @@ func checkPhases(t *testing.T, inside map[string]totals, drained map[string]work
 			t.Errorf("%s: %d ms, not sure of %d, by the program's own log %d to %d", what, got/1e6, in.unsureNS/1e6, least/1e6, most/1e6)
 		}
 	}
-	// Whoever waited before the Mutex waits for the GVL once it is free.
+	// A thread that waited for the Mutex waits for the GVL once the Mutex is free.
 	between("waiting for the Mutex, and for the GVL", "mutex", []gvl.State{gvl.Lock, gvl.Waiting}, drained["mutex"].LockNS, 1<<62)
 	between("waiting for the Mutex", "mutex", []gvl.State{gvl.Lock}, 0, drained["mutex"].LockNS)
 	between("queries, and waiting after them", "database", []gvl.State{gvl.IO, gvl.Waiting, gvl.Running}, drained["database"].QueryNS, 1<<62)
 	between("holding the GVL in the C function", "stall", []gvl.State{gvl.Stalled, gvl.Running}, drained["stall"].KeptNS, 1<<62)
 	between("asleep with the GVL", "stall", []gvl.State{gvl.Stalled}, drained["stall"].KeptNS/2, drained["stall"].KeptNS)
 
-	// A trouble shows in its phase and not in the others.
+	// A fault shows in its own phase and not in the others.
 	for what, x := range map[string]struct {
 		phase string
 		state gvl.State

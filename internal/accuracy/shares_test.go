@@ -48,7 +48,8 @@ func sharesOf(running, waiting, released, gc, window int64) shares {
 	return shares{part(running), part(waiting), part(released), part(gc)}
 }
 
-// groupsOf takes ddtop's states together. Unknown is a released thread whose reason is not told (no gaps: see check).
+// groupsOf groups ddtop's states. Unknown counts as released: the thread has released the GVL, but the reason is not
+// known.
 func groupsOf(n report.StatStates, window int64) shares {
 	return sharesOf(n.Running+n.Stalled, n.Waiting, n.Native+n.IO+n.Lock+n.Parked+n.Sleeping+n.Unknown, n.GC, window)
 }
@@ -57,8 +58,8 @@ func truthOf(n eventlog.Times, window int64) shares {
 	return sharesOf(n.Running, n.Waiting, n.Released, n.GC, window)
 }
 
-// errorsOf compares the threads of a load and returns the mean over them and the largest absolute error, by group, in
-// points.
+// errorsOf compares the threads of a load with Ruby's log. It returns the mean and the largest absolute error, by
+// group, in points.
 func errorsOf(t *testing.T, p running, got report.Stat, want map[uint32]eventlog.Times) (mean, largest shares) {
 	t.Helper()
 	byTID := make(map[int32]report.StatThread)
@@ -84,8 +85,9 @@ func errorsOf(t *testing.T, p running, got report.Stat, want map[uint32]eventlog
 	return mean, largest
 }
 
-// waitsOf says how ddtop's sum of all waiting and its longest wait compare with those of Ruby's events, and by how much the share
-// of it that a thread is blamed for differs at most, in points; nobody is one of them.
+// waitsOf compares ddtop's waiting with Ruby's events, as text: the sum of all waiting, the longest wait, and the
+// blame. The blame is off by the largest difference of a thread's share of the waiting, in points. Waiting without a
+// holder counts as a thread of its own.
 func waitsOf(got report.Stat, want eventlog.Waits) string {
 	if want.TotalNS == 0 || got.Blame.TotalNS == 0 {
 		return fmt.Sprintf("waiting %d ms, by events %d", got.Blame.TotalNS/1e6, want.TotalNS/1e6)

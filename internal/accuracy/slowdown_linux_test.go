@@ -15,7 +15,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// pairs is the number of rounds of stretches, and stretch their length in seconds.
+// pairs is the number of rounds, which have three intervals each. The other constant is the length of an interval, in
+// seconds.
 const (
 	pairs   = 12
 	stretch = "0.8"
@@ -24,10 +25,13 @@ const (
 // quantile95 is Student's t for 95 % and pairs-1 = 11 degrees of freedom.
 const quantile95 = 2.201
 
-// TestSlowDown prints how much slower a program is while it is watched: rounds of three stretches, unwatched, with another
-// process like it watched that stands still, and watched itself, in changing order; their ratios with a 95 % interval. What the
-// second costs is the machine's share (ddtop takes CPU time, and half a core where two CPUs share one); what the third costs
-// beyond it is that of the reading (cache lines fetched from the program's CPU, its mmap lock).
+// TestSlowDown prints how much slower a program gets while ddtop watches it. Each round has three intervals, in
+// changing order: ddtop watches nothing, another process like the program that is stopped, or the program itself. The
+// test prints the ratios with a 95 % interval.
+//
+// Watching the other process shows the cost of sharing the machine. ddtop takes CPU time, and half a core if two CPUs
+// share a core. Watching the program shows the additional cost of reading: cache lines fetched from the program's CPU,
+// and the program's mmap lock.
 func TestSlowDown(t *testing.T) {
 	r := rubytest.One(t)
 	for _, name := range []string{"compute", "switch"} {
@@ -35,7 +39,8 @@ func TestSlowDown(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%gHz", name, rate), func(t *testing.T) {
 				p := r.Start(t, script(t, "counted"), rubytest.Options{Args: []string{name}})
 				other := r.Start(t, script(t, "counted"), rubytest.Options{Args: []string{name}})
-				// Stopped at work, somebody holds its GVL: it is read as a busy process is, at the full rate.
+				// A thread of the stopped process holds the GVL. So ddtop reads this process at the full rate, like a
+				// busy one.
 				other.Send(t, "0.1")
 				other.Line(t)
 				other.Signal(t, syscall.SIGSTOP)
@@ -94,7 +99,7 @@ func interval(logs []float64) string {
 	return fmt.Sprintf("%+.1f %% (%+.1f to %+.1f)", 100*math.Expm1(mean), 100*math.Expm1(mean-half), 100*math.Expm1(mean+half))
 }
 
-// sampling samples a process until the returned function is called; when it returns itself, the first sample was taken.
+// sampling samples a process until stop is called. It returns once the first sample is taken.
 func sampling(t *testing.T, pid int, rate float64) (stop func()) {
 	t.Helper()
 	s, err := live.Open(t.Context(), pid, live.Options{LockRate: rate})

@@ -17,12 +17,13 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches/tracer"
 )
 
-// besideExact follows a load by breakpoints and by thread switches in the same seconds. It returns how far the shares of running are apart, and
-// how much waiting the switches miss, in points, the mean of the threads. They may say more of it: a thread that waits for the scheduler's own
-// mutex, or lost its CPU on its way into the queue, is released by the breakpoints, and waits by the switches.
+// besideExact follows a load by breakpoints and by thread switches in the same seconds. It returns how far the shares
+// of running are apart, and how much waiting the switches miss. Both are in points, as the mean over the threads. The
+// switches may show more waiting than the breakpoints. For example, a thread may wait for the scheduler's own mutex,
+// or lose its CPU on its way into the queue. Such a thread is released by the breakpoints, and waits by the switches.
 //
-// bound is how much waiting may be missed by chance: when another thread has put one into the queue is known to the time between two ticks of
-// the clock.
+// bound is how much waiting the switches may miss by chance. If one thread puts another one into the queue, the time
+// is known only to a tick of the clock.
 func besideExact(t *testing.T, r rubytest.Ruby, load string, d time.Duration) (running, missed, bound float64, report live.SwitchReport) {
 	t.Helper()
 	if err := live.CheckSwitches(); err != nil {
@@ -90,8 +91,10 @@ func besideExact(t *testing.T, r rubytest.Ruby, load string, d time.Duration) (r
 	return running, missed, bound, report
 }
 
-// TestSwitchesBesideExact: shares of running by thread switches are those by breakpoints in the same seconds, to 0.3 points in the mean, and no
-// more waiting is missed. Where threads put each other into the queue the clock dates that.
+// TestSwitchesBesideExact: thread switches and breakpoints follow a load in the same seconds. Their shares of running
+// differ by at most 0.3 points in the mean. The switches miss at most 0.3 points of waiting. Under mutex_queue,
+// threads put each other into the queue, which is dated by the clock. There, the switches may miss as much as the
+// clock hides by chance.
 func TestSwitchesBesideExact(t *testing.T) {
 	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
 		rubytest.NeedExact(t, r)
@@ -113,8 +116,8 @@ func TestSwitchesBesideExact(t *testing.T) {
 	})
 }
 
-// TestSwitchesShares: with the default budget the shares of a measurement are those by breakpoints in the same seconds, to 0.3 points of the
-// time with the GVL in the mean. What sampling with that budget says beside it is printed.
+// TestSwitchesShares: thread switches with the default budget and breakpoints measure the same seconds. The time with
+// the GVL differs by at most 0.3 points in the mean. The test prints the errors of sampling with this budget, too.
 func TestSwitchesShares(t *testing.T) {
 	if err := live.CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)
@@ -142,7 +145,7 @@ func TestSwitchesShares(t *testing.T) {
 		if err := sources[1].Switches(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		// The others measure between two samples of the exact one.
+		// The other sources measure between two samples of the exact one.
 		began := make(chan struct{})
 		begin := sync.OnceFunc(func() { close(began) })
 		var untilNS atomic.Int64

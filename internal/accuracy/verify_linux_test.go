@@ -22,13 +22,13 @@ import (
 // window is how long each load is watched at each rate.
 const window = 4 * time.Second
 
-// maxStops is how often a measurement is made again because the whole machine stood still in it (a virtual machine that
-// was paused): then nothing was sampled for a while, which ddtop says, and there is nothing to compare.
+// maxStops limits how often a measurement is repeated because the whole machine stood still (a paused virtual
+// machine). Then ddtop took no samples for a while and reports this, and there is nothing to compare.
 const maxStops = 3
 
 var rates = []float64{100, 1000, 10000}
 
-// loadAverage is what /proc/loadavg says of the last minute: the company in which something was measured.
+// loadAverage returns the load of the last minute from /proc/loadavg. It shows how busy the machine was.
 func loadAverage(t *testing.T) string {
 	t.Helper()
 	b, err := os.ReadFile("/proc/loadavg")
@@ -38,7 +38,7 @@ func loadAverage(t *testing.T) string {
 	return strings.Fields(string(b))[0]
 }
 
-// company is what a figure has to be read with: how well the sampling went and how busy the machine was.
+// company returns what a reader needs to judge a figure: how well the sampling went and how busy the machine was.
 func company(t *testing.T, s report.Stat) string {
 	t.Helper()
 	return fmt.Sprintf("%5.0f Hz, late %d, torn %d of %d, load %s", s.Rate.Lock.Achieved, s.Late, s.Torn, s.Samples, loadAverage(t))
@@ -48,7 +48,8 @@ func row(s shares) string {
 	return fmt.Sprintf("%5.2f %5.2f %5.2f %5.2f", s[groupRunning], s[groupWaiting], s[groupReleased], s[groupGC])
 }
 
-// TestSharesAgainstEvents prints, for every load and rate, how far ddtop's shares are from those of Ruby's own events.
+// TestSharesAgainstEvents prints, for every load and rate, how far ddtop's shares are from the shares by Ruby's own
+// events.
 func TestSharesAgainstEvents(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		if !eventlog.ThreadEvents(r) {
@@ -90,7 +91,7 @@ func againstEvents(t *testing.T, r rubytest.Ruby, l load, rate float64) {
 	t.Errorf("the machine stood still in each of %d measurements", maxStops)
 }
 
-// above names the groups whose error is above a limit.
+// above returns the names of the groups whose error is above a limit.
 func (s shares) above(limit float64) string {
 	var names []string
 	for g, e := range s {
@@ -101,7 +102,7 @@ func (s shares) above(limit float64) string {
 	return strings.Join(names, ", ")
 }
 
-// counters are the kernel's of a thread, in ns since its start (/proc/PID/task/TID/schedstat).
+// counters are the kernel's counters of a thread, in ns since the thread's start (/proc/PID/task/TID/schedstat).
 type counters struct{ cpu, delay int64 }
 
 func countersOf(t *testing.T, pid int, tid int32) counters {
@@ -118,7 +119,7 @@ func countersOf(t *testing.T, pid int, tid int32) counters {
 	return c
 }
 
-// monotonic is CLOCK_MONOTONIC in ns.
+// monotonic returns CLOCK_MONOTONIC in ns.
 func monotonic(t *testing.T) int64 {
 	t.Helper()
 	var now unix.Timespec
@@ -128,10 +129,10 @@ func monotonic(t *testing.T) int64 {
 	return now.Nano()
 }
 
-// TestComputingThreadsAgainstTheKernel is for every release: threads that only compute wait for the GVL whenever they are
-// not on a CPU, except for the time that the holder had none. So a thread waits for at most wall - CPU, and at least for
-// wall - CPU - run delay. On a full machine a sample is handed on late, and the counters are read then: what may have happened
-// meanwhile makes the bounds wider.
+// TestComputingThreadsAgainstTheKernel works on every release of Ruby. A thread that only computes waits for the GVL
+// whenever it is not on a CPU, except while the holder itself has no CPU. So it waits for at most wall - CPU, and for
+// at least wall - CPU - run delay. The test prints how far ddtop's waiting is outside of these bounds. On a full
+// machine ddtop hands a sample on late, and the test reads the counters late. This makes the bounds wider.
 func TestComputingThreadsAgainstTheKernel(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, rate := range rates {

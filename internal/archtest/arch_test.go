@@ -19,8 +19,9 @@ import (
 
 const module = "github.com/ddtop/ddtop"
 
-// rules says which packages of ours a package may import. A package without a rule of its own fails the test: its place has to be
-// decided, here. Only views share one (sharesRule).
+// rules lists, for each package, the packages of ddtop that it may import. A package without a rule fails the test, so
+// that its place is decided here. Only views, and the program of one test, share the rule of another package
+// (sharesRule).
 var rules = map[string][]string{
 	".":                                {"internal/cli", "internal/cli/run"},
 	"attach":                           {"internal/safefile", "attach/mapped"},
@@ -157,21 +158,21 @@ var rules = map[string][]string{
 	"internal/cli/watch": {"export", "gvl/account", "gvl/findings", "gvl/measure", "internal/cli/flags", "internal/cli/run", "internal/safefile", "internal/units", "recording", "sampler", "report"},
 }
 
-// pure packages turn samples into other things. What they say must not depend on the process, the machine or the time
-// they run at: each is tested without a process, and a recording gives the same answer anywhere.
+// pure are packages that turn samples into other things. Their results must not depend on the process, the machine or
+// the time at which they run. So they are tested without a process, and a recording gives the same answer anywhere.
 var pure = []string{"sampler", "sampler/growth", "sampler/intern", "sampler/heapgraph", "sampler/own", "sampler/redact", "sampler/exact", "sampler/switches", "gvl", "gvl/account", "gvl/code", "gvl/findings",
 	"gvl/capacity", "gvl/measure", "gvl/stream", "gvl/timeline", "flamegraph", "report", "export", "export/diff", "export/page", "export/profile", "export/snapshot", "export/trace", "recording", "internal/sorting", "internal/units"}
 
-// everywhere are packages that every other one may import, as if they were of the standard library.
+// everywhere are packages that each package may import, like packages of the standard library.
 var everywhere = []string{"internal/sorting"}
 
-// forbiddenInPure are packages that no pure package may depend on, however indirectly.
+// forbiddenInPure are packages that a pure package must not depend on, not even indirectly.
 var forbiddenInPure = []string{"os/exec", "os/signal", "net", "golang.org/x/sys/unix"}
 
 // clock are the functions of package time that read or wait for the clock.
 var clock = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTicker", "NewTimer"}
 
-// modules are the ones that ddtop itself may import. An addition is a decision: about size, licence and trust.
+// modules are the modules that ddtop itself may import. A new one must be worth its size, licence and trust.
 var modules = []string{
 	"charm.land/bubbletea/v2",
 	"charm.land/lipgloss/v2",
@@ -197,7 +198,7 @@ var screen = []string{"charm.land/bubbletea", "charm.land/lipgloss", "charm.land
 // views is the package that has a package for each view below it.
 const views = "ui/page"
 
-// pkg is what `go list -json` says of a package.
+// pkg has the fields that `go list -json` prints for a package.
 type pkg struct {
 	ImportPath                         string
 	Dir                                string
@@ -208,7 +209,7 @@ type pkg struct {
 	Error                              *struct{ Err string }
 }
 
-// name is the import path inside the module; "." for its root.
+// name returns the import path within the module. It is "." for the module's root.
 func (p pkg) name() string { return ours(p.ImportPath) }
 
 func ours(path string) string {
@@ -226,7 +227,7 @@ func within(path, prefix string) bool {
 	return path == prefix || strings.HasPrefix(path, prefix+"/")
 }
 
-// list returns the packages of the module, as they are built for goos.
+// list returns the packages of the module as built for goos.
 func list(t *testing.T, goos string) []pkg {
 	t.Helper()
 	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Dir,Standard,GoFiles,Imports,TestImports,XTestImports,Deps,Error", "./...")
@@ -260,7 +261,7 @@ func list(t *testing.T, goos string) []pkg {
 	return all
 }
 
-// ruleOf returns the rule that holds for a package: the longest name that it is within.
+// ruleOf returns the name of the rule for a package. This is the longest name of a rule that the package is within.
 func ruleOf(name string) (string, bool) {
 	best, found := "", false
 	for rule := range rules {
@@ -271,12 +272,13 @@ func ruleOf(name string) (string, bool) {
 	return best, found
 }
 
-// sharesRule reports whether a package has the rule of the one above it: views have, and what only a test's program consists of.
+// sharesRule reports whether a package has the rule of a package above it. Views do, and the program of a test
+// (demosource).
 func sharesRule(name string) bool {
 	return name == "." || within(name, views) || within(name, "ui/internal/demosource")
 }
 
-// violations returns what a package breaks of the rules about imports.
+// violations returns the import rules that a package breaks.
 func violations(p pkg) []string {
 	var broken []string
 	say := func(format string, args ...any) { broken = append(broken, fmt.Sprintf(format, args...)) }
@@ -317,8 +319,9 @@ func violations(p pkg) []string {
 	return broken
 }
 
-// mayImport reports whether the packages of a rule may import other: below the rule's own name without a rule of its own, or,
-// for an allowed name, in the group that this name is the rule of. That sampler is allowed does not allow sampler/live.
+// mayImport reports whether packages of a rule may import other. They may import packages below the rule's own name
+// that have no rule of their own. They may also import packages whose rule is an allowed name. So the name sampler
+// does not allow sampler/live.
 func mayImport(rule, other string) bool {
 	otherRule, ok := ruleOf(other)
 	if !ok {
@@ -334,7 +337,7 @@ func mayImport(rule, other string) bool {
 		if otherRule == allowed || allowed == "attach" && within(otherRule, "attach") {
 			return true
 		}
-		// The command line and the pictures wire everything together.
+		// The command line and the screenshots connect everything.
 		if allowed == "sampler" && (rule == "internal/cli" || rule == "screenshots") && within(other, "sampler") {
 			return true
 		}
@@ -342,7 +345,8 @@ func mayImport(rule, other string) bool {
 	return false
 }
 
-// isPure reports whether a package is one of the pure ones or below one. sampler has packages below it that read.
+// isPure reports whether a package has the rule of a pure package. sampler is pure, but packages below it with their
+// own rules read processes.
 func isPure(name string) bool {
 	rule, ok := ruleOf(name)
 	return ok && slices.Contains(pure, rule)
@@ -363,7 +367,8 @@ func TestImportsRunOneWay(t *testing.T) {
 	}
 }
 
-// A rule for a package that is gone would allow what nobody decided on.
+// TestRulesAreOfPackages: each rule belongs to a package. A rule without a package would allow imports without a
+// decision.
 func TestRulesAreOfPackages(t *testing.T) {
 	var names []string
 	for _, p := range list(t, "linux") {
@@ -379,7 +384,7 @@ func TestRulesAreOfPackages(t *testing.T) {
 	}
 }
 
-// The pure packages read no clock and no /proc.
+// TestPurePackagesReadNothing: pure packages use neither the clock nor paths in /proc.
 func TestPurePackagesReadNothing(t *testing.T) {
 	checked := 0
 	for _, p := range list(t, "linux") {
@@ -408,7 +413,7 @@ type reading struct {
 	what string
 }
 
-// reads finds uses of the clock, and of /proc in paths, in a file.
+// reads returns the places of a file that use the clock, or a path in /proc.
 func reads(f *ast.File) []reading {
 	var found []reading
 	timeName := ""
@@ -436,9 +441,9 @@ func reads(f *ast.File) []reading {
 	return found
 }
 
-// TestELFIsReadWithinLimits: an ELF file can be a stranger's, and debug/elf trusts what it claims. So only
-// attach/mapped, which checks it first, makes one of debug/elf's files, and nothing calls the methods that unpack or
-// read tables whole.
+// TestELFIsReadWithinLimits: a stranger may have made an ELF file, and debug/elf trusts the sizes in it. attach/mapped
+// checks the file first. So only attach/mapped may open a file with debug/elf. No package may call methods that unpack
+// or read whole tables.
 func TestELFIsReadWithinLimits(t *testing.T) {
 	made := 0
 	for _, p := range list(t, "linux") {
@@ -462,10 +467,10 @@ func TestELFIsReadWithinLimits(t *testing.T) {
 	}
 }
 
-// elfWhole are the methods of debug/elf's File that read or unpack as much as a file claims.
+// elfWhole are methods of debug/elf's File. They read or unpack as much as a file claims to have.
 var elfWhole = []string{"Symbols", "DynamicSymbols", "ImportedSymbols", "ImportedLibraries", "DynString", "DynValue", "DynamicVersions", "DWARF"}
 
-// elfCalls finds what a file that imports debug/elf uses of its functions that make files, and of such methods.
+// elfCalls returns the places of a file that open an ELF file with debug/elf, or call a method of elfWhole.
 func elfCalls(f *ast.File) []reading {
 	if !slices.ContainsFunc(f.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == `"debug/elf"` }) {
 		return nil
@@ -486,7 +491,7 @@ func elfCalls(f *ast.File) []reading {
 	return found
 }
 
-// The checks have to be able to fail.
+// TestViolationsAreFound: the checks above find known violations, and accept what is allowed.
 func TestViolationsAreFound(t *testing.T) {
 	for _, c := range []struct {
 		name    string

@@ -1,3 +1,3 @@
-// Package archtest tests the import rules of ddtop: which packages may import which, and what pure packages may not
-// use. It has tests only.
+// Package archtest tests the rules of the project that concern no single package. Such rules are about imports, sizes,
+// scripts, documents, the installation and plain English. It has tests only.
 package archtest

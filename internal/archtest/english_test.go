@@ -34,8 +34,8 @@ const (
 	tabColumns = 4
 )
 
-// phrases are words and patterns that a stranger reads twice, with what to write instead. They apply to comments, documents,
-// and the text in string literals.
+// phrases are words and patterns that a stranger reads twice, with the words to write instead. They apply to comments
+// and documents, and to string literals outside of tests.
 var phrases = []struct {
 	name    string
 	pattern *regexp.Regexp
@@ -72,11 +72,12 @@ const (
 	ruleSemi     = "semicolons"
 )
 
-// piece is a paragraph of prose: a comment, a paragraph or list item of a document, a table's row, or a string literal.
+// piece is a paragraph of prose: a comment, a paragraph or list item of a document, a row of a table, or a string
+// literal.
 type piece struct {
 	line int
 	text string
-	// phrasesOnly: sentences and lines of it are not measured.
+	// phrasesOnly is true if only phrases are checked, not the lengths of sentences.
 	phrasesOnly bool
 }
 
@@ -125,7 +126,7 @@ func faultsOf(file string, p piece) (out []fault) {
 	return out
 }
 
-// columns returns the faults of lines that are too long. Lines with a URL may be.
+// columns returns a fault if a line is too long. Lines with a URL may be long.
 func columns(file string, line int, text string) []fault {
 	n := utf8.RuneCountInString(strings.ReplaceAll(text, "\t", strings.Repeat(" ", tabColumns)))
 	if n <= maxColumns || webPlace.MatchString(text) {
@@ -134,7 +135,7 @@ func columns(file string, line int, text string) []fault {
 	return []fault{{ruleColumns, fmt.Sprintf("%s:%d", file, line), fmt.Sprintf("%d columns", n)}}
 }
 
-// faultsOfDocument checks a file in Markdown. Blocks of code are left out; tables may have long lines and cells.
+// faultsOfDocument checks a Markdown file. It skips blocks of code. Tables may have long lines and cells.
 func faultsOfDocument(file, text string) (out []fault) {
 	var p piece
 	flush := func() {
@@ -176,7 +177,7 @@ func faultsOfDocument(file, text string) (out []fault) {
 	return out
 }
 
-// faultsOfGo checks the comments of a Go file, and phrases in its string literals.
+// faultsOfGo checks the comments of a Go file. Outside of tests, it also checks phrases in string literals.
 func faultsOfGo(file string, src []byte) (out []fault, err error) {
 	set := token.NewFileSet()
 	f, err := parser.ParseFile(set, file, src, parser.ParseComments|parser.SkipObjectResolution)
@@ -243,7 +244,7 @@ func folderOf(file string) string {
 	return parts[0]
 }
 
-// projectFaults returns the faults of all comments and documents of the project by folder.
+// projectFaults returns the faults of all comments and documents of the project, by folder.
 func projectFaults(t *testing.T, root string) map[string][]fault {
 	t.Helper()
 	out := make(map[string][]fault)
@@ -285,7 +286,7 @@ func projectFaults(t *testing.T, root string) map[string][]fault {
 	return out
 }
 
-// baseline is how many faults of each rule a folder may have.
+// baseline is the number of faults that a folder may have, by rule.
 type baseline map[string]int
 
 func baselineFile(folder string) string { return filepath.Join("testdata", "english", folder+".txt") }
@@ -323,7 +324,7 @@ func (b baseline) write(folder string) error {
 	return os.WriteFile(baselineFile(folder), []byte(s.String()), 0o644)
 }
 
-// compare returns what a folder has too much of, and the baseline that is left. A baseline never grows.
+// compare returns the faults of a folder that exceed its baseline, and the new baseline. A baseline never grows.
 func compare(found []fault, allowed baseline) (worse []string, left baseline) {
 	left = make(baseline)
 	places := make(map[string][]fault)
@@ -348,8 +349,9 @@ func compare(found []fault, allowed baseline) (worse []string, left baseline) {
 	return worse, left
 }
 
-// TestPlainEnglish: comments, documents and texts keep the rules of docs/internals/contributing.md#plain-english. What still
-// breaks them is counted in testdata/english, by folder and rule. These numbers may only shrink.
+// TestPlainEnglish: comments, documents and texts keep the rules of docs/internals/contributing.md#plain-english. The
+// remaining faults are counted in testdata/english, by folder and rule. If a number grows, the test fails. If it
+// shrinks, the baseline must be lowered.
 func TestPlainEnglish(t *testing.T) {
 	found := projectFaults(t, filepath.Join("..", ".."))
 	if len(found) < 10 {
@@ -391,7 +393,7 @@ func TestPlainEnglish(t *testing.T) {
 	}
 }
 
-// TestPagesSayWhatTheyAreFor: every document begins with what its reader can do after reading it.
+// TestPagesSayWhatTheyAreFor: every document begins with what its readers can do after reading it.
 func TestPagesSayWhatTheyAreFor(t *testing.T) {
 	root := filepath.Join("..", "..", "docs")
 	pages := 0

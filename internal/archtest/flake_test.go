@@ -16,8 +16,9 @@ import (
 	"github.com/ddtop/ddtop/internal/cli"
 )
 
-// TestFlakeNamesTheModules: vendorHash of flake.nix is the hash of the folder that `go mod vendor` makes. A change of go.mod, or an import of
-// another package of a module, changes that folder, and Nix then refuses to build.
+// TestFlakeNamesTheModules: vendorHash of flake.nix is the hash of the folder that `go mod vendor` makes. A change of
+// go.mod changes this folder. So does the import of another package of a module. With the old hash, Nix refuses to
+// build.
 func TestFlakeNamesTheModules(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..")
@@ -45,7 +46,7 @@ func TestFlakeNamesTheModules(t *testing.T) {
 	}
 }
 
-// TestNarHash: the hash of a folder is the one that `nix hash path` prints of it.
+// TestNarHash: a folder's archive, whose hash is taken, has the format of Nix.
 func TestNarHash(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -66,7 +67,7 @@ func TestNarHash(t *testing.T) {
 	}
 }
 
-// TestReleaseIsNamed: what names a release, names the one of this source.
+// TestReleaseIsNamed: files that name a release name the release of this source.
 func TestReleaseIsNamed(t *testing.T) {
 	t.Parallel()
 	for file, names := range map[string]*regexp.Regexp{
@@ -92,7 +93,7 @@ func TestReleaseIsNamed(t *testing.T) {
 	}
 }
 
-// narHash returns the hash of a file or a folder as Nix takes it: of its archive in the format NAR.
+// narHash returns Nix's hash of a file or folder: the hash of its archive in the format NAR.
 func narHash(path string) (string, error) {
 	h := sha256.New()
 	n := nar{to: h}
@@ -103,14 +104,14 @@ func narHash(path string) (string, error) {
 	return "sha256-" + base64.StdEncoding.EncodeToString(h.Sum(nil)), nil
 }
 
-// nar writes the format NAR: words, each with its length before it, padded to eight bytes.
+// nar writes the format NAR. It consists of words. Each word has its length before it and is padded to eight bytes.
 type nar struct{ to io.Writer }
 
 func (n nar) words(all ...string) {
 	for _, w := range all {
 		var length [8]byte
 		binary.LittleEndian.PutUint64(length[:], uint64(len(w)))
-		// A hash takes everything.
+		// Writing to a hash never fails.
 		_, _ = n.to.Write(length[:])
 		_, _ = io.WriteString(n.to, w)
 		_, _ = n.to.Write(make([]byte, (8-len(w)%8)%8))

@@ -17,7 +17,7 @@ import (
 	"testing"
 )
 
-// installScript is what users run.
+// installScript is the path of the script with which users install ddtop.
 var installScript, _ = filepath.Abs(filepath.Join("..", "..", "packaging", "install.sh"))
 
 // fakeRelease returns the files of a release as install.sh expects them, by name. Its ddtop is a shell script.
@@ -48,7 +48,7 @@ func fakeRelease(t *testing.T, version, ddtop string, pages ...string) map[strin
 	return map[string]string{name: packed.String(), "checksums.txt": fmt.Sprintf("%x  %s\n", sha256.Sum256(packed.Bytes()), name)}
 }
 
-// serve serves files on loopback. A file of the map cut is cut off in its middle, after its whole length was promised.
+// serve serves files on loopback. It sends only the first half of the file cut, although it promises the whole length.
 func serve(t *testing.T, files map[string]string, cut string) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -62,13 +62,13 @@ func serve(t *testing.T, files map[string]string, cut string) string {
 		if name == cut {
 			text = text[:len(text)/2]
 		}
-		_, _ = w.Write([]byte(text)) // the script says what it got
+		_, _ = w.Write([]byte(text)) // the script reports what it got
 	}))
 	t.Cleanup(s.Close)
 	return s.URL
 }
 
-// below lists files and folders below a folder, with their permissions and the texts of files.
+// below lists the files and folders below a folder, with permissions and contents.
 func below(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
@@ -95,11 +95,11 @@ func below(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// installer runs install.sh with a shell, in a home and a folder for temporary files of its own.
+// installer runs install.sh with a shell. It has its own home and its own folder for temporary files.
 type installer struct {
 	shell, prefix, tmp string
-	path               string // before the machine's PATH
-	script             string // in place of install.sh, on standard input
+	path               string // put before the machine's PATH
+	script             string // run instead of install.sh, from standard input
 }
 
 func newInstaller(t *testing.T) installer {
@@ -118,7 +118,7 @@ func (i installer) run(args ...string) (string, error) {
 	return string(out), err
 }
 
-// install runs install.sh, which has to succeed and to say what is wanted.
+// install runs install.sh. The script must succeed, print the wanted texts, and leave no temporary files.
 func (i installer) install(t *testing.T, args []string, want ...string) {
 	t.Helper()
 	out, err := i.run(args...)
@@ -135,7 +135,7 @@ func (i installer) install(t *testing.T, args []string, want ...string) {
 	}
 }
 
-// fails runs install.sh, which has to fail with a sentence, and to change nothing.
+// fails runs install.sh. The script must fail with the wanted text, change nothing, and leave no temporary files.
 func (i installer) fails(t *testing.T, args []string, want string) {
 	t.Helper()
 	parent := filepath.Dir(i.prefix)
@@ -152,8 +152,8 @@ func (i installer) fails(t *testing.T, args []string, want string) {
 	}
 }
 
-// TestInstallScript: each shell installs a release whose checksum holds, and removes all of it again. A newer release replaces an older one.
-// Folders and files that were there before stay.
+// TestInstallScript: with each shell, install.sh installs a release whose checksum is right, and removes it again. A
+// newer release replaces an older one. Folders and files that were there before stay.
 func TestInstallScript(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -176,7 +176,7 @@ func TestInstallScript(t *testing.T) {
 			path = link
 		}
 		i.shell = path
-		// An installation into a folder that is not there yet, and one into a folder with files of others.
+		// Install into a folder that does not exist yet. Then install into a folder with files of others.
 		i.install(t, []string{"--from", newer}, "SHA-256", "installed "+i.prefix+"/bin/ddtop", "ddtop 0.1.0", "is not on your PATH",
 			"--uninstall --prefix '"+strings.ReplaceAll(i.prefix, "'", `'\''`)+"'")
 		i.install(t, []string{"--uninstall"}, "removed "+i.prefix+"/bin/ddtop")
@@ -205,7 +205,8 @@ func TestInstallScript(t *testing.T) {
 	}
 }
 
-// TestInstallScriptFails: whatever goes wrong, install.sh says what, and leaves all as it was: without ddtop, and with an older one.
+// TestInstallScriptFails: whatever goes wrong, install.sh reports it and changes nothing. This holds without an
+// installed ddtop, and with an older one.
 func TestInstallScriptFails(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -243,19 +244,19 @@ func TestInstallScriptFails(t *testing.T) {
 		for _, c := range cases {
 			i.fails(t, c.args, c.want)
 		}
-		// A script from a pipe that breaks does nothing.
+		// A script from a broken pipe does nothing.
 		for n := len(script) / 8; n < len(script)-20; n += len(script) / 8 {
 			cut := i
 			cut.script = string(script[:n]) + "\n"
 			before := below(t, filepath.Dir(i.prefix))
-			out, _ := cut.run("--from", url) // it may be no script at all
+			out, _ := cut.run("--from", url) // the first part of the script may be no valid script
 			if after := below(t, filepath.Dir(i.prefix)); after != before {
 				t.Errorf("the first %d bytes of the script installed something: %s", n, out)
 			}
 		}
 		i.install(t, []string{"--from", serve(t, fakeRelease(t, "0.0.9", "echo ddtop 0.0.9", "ddtop"), "")})
 	}
-	// The name of the last file that it puts is a folder's.
+	// A folder has the name of the last file that the script installs.
 	page := filepath.Join(i.prefix, "share/man/man1/ddtop.1.gz")
 	if err := os.Remove(page); err != nil {
 		t.Fatal(err)
@@ -266,7 +267,7 @@ func TestInstallScriptFails(t *testing.T) {
 	i.fails(t, []string{"--from", url}, "is a folder")
 }
 
-// TestInstallScriptWithoutRights: who may not write below the prefix is told so, and what is there stays.
+// TestInstallScriptWithoutRights: if a user may not write below the prefix, install.sh says so and changes nothing.
 func TestInstallScriptWithoutRights(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -309,7 +310,7 @@ func TestInstallScriptWithoutRights(t *testing.T) {
 		}
 	}
 	nobody("choose another --prefix", "--from", url)
-	nobody("Permission denied", "--from", url) // what the kernel said
+	nobody("Permission denied", "--from", url) // the kernel's message
 	i.install(t, []string{"--from", url})
 	nobody("choose another --prefix", "--from", url)
 	nobody("cannot remove", "--uninstall")

@@ -11,14 +11,15 @@ import (
 	"unicode"
 )
 
-// inComment finds a document, with its heading, named by its path from the repository's root: docs/internals/gc.md#reasons.
+// inComment matches a document's path from the repository's root, with or without a heading:
+// docs/internals/gc.md#reasons.
 var inComment = regexp.MustCompile(`\b(docs/[\w/-]+\.md)(#[\w-]+)?`)
 
-// inDocument finds a link of a document to a file, by its path from there, or to a heading of its own. Targets with a
-// scheme are others' sites.
+// inDocument matches a link from a document to a file, by its path from the document, or to a heading of the same
+// document. It does not match links with a scheme, because these lead to other sites.
 var inDocument = regexp.MustCompile(`\]\(([^)#:]*)(#[^)]+)?\)`)
 
-// link is a mention of a file and perhaps of one of its headings. Both paths are from the repository's root.
+// link is a mention of a file, and maybe of a heading in it. Both paths are from the repository's root.
 type link struct {
 	from, file, heading string
 }
@@ -42,7 +43,7 @@ func linksIn(from, text string) []link {
 	return found
 }
 
-// headings returns the names under which the headings of a document can be linked to, as GitHub makes them.
+// headings returns a document's headings in the form in which GitHub links to them.
 func headings(text string) map[string]bool {
 	names := make(map[string]bool)
 	code := false
@@ -65,7 +66,7 @@ func headings(text string) map[string]bool {
 	return names
 }
 
-// TestLinksLeadSomewhere: what comments and documents link to exists, and has the heading.
+// TestLinksLeadSomewhere: each file that comments and documents link to exists, and has the heading of the link.
 func TestLinksLeadSomewhere(t *testing.T) {
 	root := filepath.Join("..", "..")
 	var links []link

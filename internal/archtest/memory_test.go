@@ -13,7 +13,8 @@ import (
 	"testing"
 )
 
-// memoryLimits are the constants that bound what is kept of a process while its screen is open, in bytes; times is how often.
+// memoryLimits are the constants that limit the memory for a process while its screen is open. The limit in bytes is
+// the constant, multiplied by times.
 var memoryLimits = []struct {
 	file, name string
 	times      int64
@@ -32,7 +33,7 @@ var memoryLimits = []struct {
 	{"ui/page/thread/source.go", "maxSourceBytes", 16}, // files
 }
 
-// constantOf is the value of a constant that is made of numbers alone.
+// constantOf returns the value of a constant that consists of numbers only.
 func constantOf(t *testing.T, file, name string) int64 {
 	t.Helper()
 	fset := token.NewFileSet()
@@ -63,7 +64,8 @@ func constantOf(t *testing.T, file, name string) int64 {
 	return found
 }
 
-// TestMemoryLimitsAddUp: the limits on what is kept of a process come to no more than docs/internals/reading.md says.
+// TestMemoryLimitsAddUp: the memory limits for a process add up to what docs/internals/reading.md says, or to at most
+// 32 MB less.
 func TestMemoryLimitsAddUp(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "internals", "reading.md"))
 	if err != nil {

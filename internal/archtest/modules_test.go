@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestModulesAgree: the module that builds the release requires what ddtop is linked from. Go refuses to build it
-// otherwise. The test reads files only, so that it needs none of that module's own modules.
+// TestModulesAgree: the module that builds the release requires all modules that ddtop is linked from. Otherwise Go
+// refuses to build it. The test reads files only, so it does not need that module's own modules.
 func TestModulesAgree(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "../..").Output()
 	if err != nil {

@@ -14,8 +14,9 @@ var (
 	goName   = regexp.MustCompile(`^(?:\w+\.)?([A-Za-z]\w*)$`)
 )
 
-// missing returns the files that a line of docs/internals/architecture.md names and that are not below root, and, of a table's row that
-// begins with Go files, the names that none of its files has. NAME in a path is a file to be made.
+// missing checks a line of docs/internals/architecture.md. It returns the files in the line that do not exist below
+// root. If the line is a table's row that begins with Go files, it also returns the names that none of these files
+// has. A path with NAME is a file that does not exist yet.
 func missing(t *testing.T, root, line string) (out []string) {
 	t.Helper()
 	var source strings.Builder
@@ -48,7 +49,7 @@ func missing(t *testing.T, root, line string) (out []string) {
 	return out
 }
 
-// TestPlacesOfChangesExist: what docs/internals/architecture.md sends one to is there.
+// TestPlacesOfChangesExist: the files and names that docs/internals/architecture.md mentions exist.
 func TestPlacesOfChangesExist(t *testing.T) {
 	root := filepath.Join("..", "..")
 	text, err := os.ReadFile(filepath.Join(root, "docs", "internals", "architecture.md"))

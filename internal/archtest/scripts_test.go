@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// shellScripts returns the shell scripts among the project's files, by their first lines.
+// shellScripts returns the shell scripts among the project's files. It recognizes them by their first lines.
 func shellScripts(t *testing.T, root string) []string {
 	t.Helper()
 	list := exec.Command("git", "ls-files", "-z")
@@ -28,7 +28,7 @@ func shellScripts(t *testing.T, root string) []string {
 		}
 		text, err := os.ReadFile(filepath.Join(root, name))
 		if err != nil {
-			continue // a link, or not there any more
+			continue // a link, or a removed file
 		}
 		line, _, _ := bytes.Cut(text, []byte("\n"))
 		if bytes.HasPrefix(line, []byte("#!")) && bytes.HasSuffix(line, []byte("sh")) || bytes.HasPrefix(line, []byte("# shellcheck shell=")) {
@@ -38,7 +38,8 @@ func shellScripts(t *testing.T, root string) []string {
 	return scripts
 }
 
-// TestScriptsAreClean: shellcheck warns of nothing in the shell scripts, those that are given to users included.
+// TestScriptsAreClean: shellcheck has no warning about the project's shell scripts, and none about the scripts for
+// users.
 func TestScriptsAreClean(t *testing.T) {
 	t.Parallel()
 	shellcheck := rubytest.Program(t, "shellcheck", "shellcheck")

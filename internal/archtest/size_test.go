@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// maxLines is how many lines a package may have, without its tests.
+	// maxLines is the most lines that a package may have, without its tests.
 	maxLines = 6000
-	// maxMethods is how many methods a type may have.
+	// maxMethods is the most methods that a type may have.
 	maxMethods = 40
 )
 
-// tooLarge are the packages and types that are still larger than that, with their sizes. The list may only shrink.
+// tooLarge are packages and types that are larger than these limits, with their sizes. The list may only shrink.
 var tooLarge = map[string]int{
 	"recording.wire": 43,
 }
 
-// fewMethods are types that may have less methods than others: they only pass on what others do.
+// fewMethods are types with a lower limit, because they only pass calls on to others.
 var fewMethods = map[string]int{"ui.Model": 24}
 
-// sizes returns the lines of the Go files of a folder without tests, and how many methods each type has. Methods
-// in other.go and _other.go, for systems on which nothing is sampled, do not count.
+// sizes returns the number of lines of a folder's Go files, without tests, and the number of methods of each type.
+// Methods in other.go and _other.go do not count. These files are for systems on which ddtop cannot sample.
 func sizes(t *testing.T, dir string) (lines int, methods map[string]int) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -60,7 +60,7 @@ func sizes(t *testing.T, dir string) (lines int, methods map[string]int) {
 	return lines, methods
 }
 
-// receiver is the name of the type of a method.
+// receiver returns the name of a method's receiver type.
 func receiver(e ast.Expr) string {
 	switch x := e.(type) {
 	case *ast.StarExpr:
@@ -75,7 +75,8 @@ func receiver(e ast.Expr) string {
 	return ""
 }
 
-// checkSize returns what is wrong with a size, "" if nothing is: more than the limit, or, of what is in tooLarge, more than there or less by a twentieth.
+// checkSize returns what is wrong with a size, or "". A size must not be above the limit. A size in tooLarge must not
+// grow and must be updated if it shrinks by more than a twentieth. If it is within the limit, it must leave the list.
 func checkSize(name, unit string, n, limit int) string {
 	was, listed := tooLarge[name]
 	switch {
@@ -91,7 +92,7 @@ func checkSize(name, unit string, n, limit int) string {
 	return ""
 }
 
-// TestSizes: no package has too many lines, no type too many methods. What still has may only shrink.
+// TestSizes: no package has too many lines, and no type has too many methods. Exceptions in tooLarge may only shrink.
 func TestSizes(t *testing.T) {
 	root := filepath.Join("..", "..")
 	found := make(map[string]bool)

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// documentedRules reads the table of packages in docs/internals/architecture.md: by package, what it may import.
+// documentedRules reads the table of packages in docs/internals/architecture.md. It returns what each package may
+// import.
 func documentedRules(text string) map[string][]string {
 	row := regexp.MustCompile("(?m)^\\| `([^`]+)` \\|[^|]*\\|([^|]*)\\|$")
 	name := regexp.MustCompile("`([^`]+)`")
@@ -25,7 +26,8 @@ func documentedRules(text string) map[string][]string {
 	return found
 }
 
-// TestDocsHaveTheRules: docs/internals/architecture.md says of each package what the rules say, and names those that only tests use.
+// TestDocsHaveTheRules: docs/internals/architecture.md has the same rules for packages as rules. It also names
+// packages that only tests use.
 func TestDocsHaveTheRules(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "internals", "architecture.md"))
 	if err != nil {

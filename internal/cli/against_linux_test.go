@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestReplayAgainst: a recording is compared with another one on the screen, and what can't be compared with is said in
-// a sentence.
+// TestReplayAgainst: replay --against compares two recordings on the screen. If the other file is broken or missing, or
+// if two recordings are replayed, ddtop ends with an error that says why.
 func TestReplayAgainst(t *testing.T) {
 	t.Parallel()
 	a, b := valuesFile(t), valuesFile(t)

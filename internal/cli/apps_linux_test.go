@@ -23,10 +23,11 @@ import (
 	"github.com/ddtop/ddtop/internal/servertest"
 )
 
-// Real servers, where the machine has them (Debian's packages puma, ruby-sidekiq, redis-server): what the tests' own
-// programs imitate is held against the gems themselves.
+// The tests in this file use real servers and gems (Debian's packages puma, ruby-sidekiq, redis-server). Other tests
+// imitate them with small Ruby programs. A test is skipped if its server is not installed.
 
-// startServer starts a program in a folder of its own with a file in it, and ends it with the test.
+// startServer starts a program in a temporary folder. If file is not empty, the folder has a file with this name and
+// text. The program is killed at the end of the test.
 func startServer(t *testing.T, file, text string, env []string, name, pkg string, args ...string) (pid int) {
 	t.Helper()
 	path := rubytest.Program(t, name, pkg)
@@ -46,7 +47,7 @@ func startServer(t *testing.T, file, text string, env []string, name, pkg string
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		// The group, because a server may have children.
+		// A server may have children, so the whole process group is killed.
 		if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); err != nil {
 			t.Error(err)
 		}
@@ -58,7 +59,7 @@ func startServer(t *testing.T, file, text string, env []string, name, pkg string
 	return cmd.Process.Pid
 }
 
-// measuredServer is what the tests of servers ask of stat's JSON.
+// measuredServer has the fields of stat's JSON that the tests of servers check.
 type measuredServer struct {
 	Threads []struct {
 		Name *string
@@ -67,7 +68,7 @@ type measuredServer struct {
 	Findings []struct{ ID, Text string }
 }
 
-// statServer measures for five seconds.
+// statServer measures a process with stat for five seconds.
 func statServer(t *testing.T, pid int) measuredServer {
 	t.Helper()
 	r := run(t, "stat", "-p", strconv.Itoa(pid), "-d", "5s", "--json")
@@ -79,7 +80,7 @@ func statServer(t *testing.T, pid int) measuredServer {
 	return s
 }
 
-// quiet checks that nothing is wrong but, where the machine is full, that there is no CPU.
+// quiet checks that there is no finding except cpu_starved, which a busy machine causes.
 func (s measuredServer) quiet(t *testing.T) {
 	t.Helper()
 	for _, f := range s.Findings {
@@ -89,7 +90,8 @@ func (s measuredServer) quiet(t *testing.T) {
 	}
 }
 
-// mostly lists the states in which the threads whose names begin so were for most of the time.
+// mostly returns the state in which each thread spent the most time. It covers the threads whose names begin with
+// prefix.
 func (s measuredServer) mostly(prefix string) (states []string) {
 	for _, th := range s.Threads {
 		if th.Name == nil || !strings.HasPrefix(*th.Name, prefix) {
@@ -106,7 +108,7 @@ func (s measuredServer) mostly(prefix string) (states []string) {
 	return states
 }
 
-// wantFinding waits until a measurement has the finding with the text.
+// wantFinding measures again and again until stat reports the finding id with the text.
 func wantFinding(t *testing.T, pid int, id, text string) {
 	t.Helper()
 	until(t, func() bool {
@@ -116,7 +118,8 @@ func wantFinding(t *testing.T, pid int, id, text string) {
 	}, "finding %s with %q", id, text)
 }
 
-// TestRealPuma: an idle Puma shows parked workers and no finding; one whose requests queue for a Mutex shows that.
+// TestRealPuma: an idle Puma has parked workers and no finding. If its requests queue for a Mutex, stat reports a lock
+// convoy.
 func TestRealPuma(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
@@ -164,7 +167,8 @@ run ->(env) { env["PATH_INFO"] == "/lock" && LOCK.synchronize { sleep 0.3 }; [20
 	wantFinding(t, pid, "lock_convoy", "wait for Mutex")
 }
 
-// TestRealSidekiq: an idle Sidekiq shows no finding; one whose jobs wait for a slow HTTP server names that server.
+// TestRealSidekiq: an idle Sidekiq has no finding. If its jobs wait for a slow HTTP server, the finding names this
+// server.
 func TestRealSidekiq(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
@@ -195,7 +199,7 @@ end
 	redis := "REDIS_URL=redis://127.0.0.1:" + port + "/0"
 	pid := startServer(t, "jobs.rb", jobs, []string{redis}, "sidekiq", "ruby-sidekiq", "--require", "./jobs.rb", "--concurrency", "5")
 	until(t, func() bool {
-		// Before that the process may not be Ruby yet.
+		// At first the process may not be Ruby yet, so dump may fail.
 		r := run(t, "dump", "-p", strconv.Itoa(pid))
 		return r.code == 0 && strings.Count(r.out, "io ← read 127.0.0.1:"+port) == 5
 	}, "five processors wait for Redis")
@@ -218,8 +222,8 @@ end
 	wantFinding(t, pid, "http_slow", strings.TrimPrefix(slow.URL, "http://"))
 }
 
-// TestRealPostgreSQL: threads that wait for slow queries name the database, on whatever port it listens. A server that
-// is asked nothing keeps nobody waiting.
+// TestRealPostgreSQL: if threads wait for slow queries, the finding names the database's address and port. The server
+// listens on a free port.
 func TestRealPostgreSQL(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
@@ -240,14 +244,15 @@ sleep
 	wantFinding(t, pid, "db_slow", "127.0.0.1:"+port)
 }
 
-// TestNamesOfRealServers: Puma's workers, Sidekiq with its jobs, and Sidekiq's threads, which all have one name.
+// TestNamesOfRealServers: ps shows the numbers of Puma's workers. ps and the screen show how many threads of Sidekiq
+// are busy. Sidekiq's threads all have the same name, so dump numbers them.
 func TestNamesOfRealServers(t *testing.T) {
 	rubytest.Long(t)
 	row := func(pid int) string { return psRow(t, run(t, "ps").out, pid) }
 	puma := servertest.StartRack(t, "puma cluster", "plain")
 	var numbers []string
 	for _, pid := range puma.PIDs {
-		got := row(pid) // another run can have other columns
+		got := row(pid) // the last column can begin elsewhere in another run
 		numbers = append(numbers, got[strings.Index(got, "puma"):])
 	}
 	if slices.Sort(numbers); !slices.Equal(numbers, []string{"puma w0", "puma w1"}) {
@@ -270,7 +275,7 @@ func TestNamesOfRealServers(t *testing.T) {
 	if err := syscall.Kill(sidekiq.PID, syscall.SIGTSTP); err != nil {
 		t.Fatal(err)
 	}
-	x.see(t, "of 4 busy] quiet") // Sidekiq says it every ten seconds
+	x.see(t, "of 4 busy] quiet") // Sidekiq updates its title every ten seconds
 	x.press(t, "q")
 	x.leaves(t, 0)
 	if got := row(sidekiq.PID); !strings.HasSuffix(got, "of 4 busy] quiet") {

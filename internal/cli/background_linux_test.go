@@ -11,8 +11,9 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestProgramInBackground: a program that goes into the background is followed there until it ends, whether the process
-// that ddtop started was a Ruby or a shell. ddtop says so, and passes on the code with which what it started ended.
+// TestProgramInBackground: if a command goes into the background, ddtop reports this and follows the program until its
+// end. The command may be a Ruby that becomes a daemon, or a shell that starts a Ruby and exits. ddtop ends with the
+// exit code of the command.
 func TestProgramInBackground(t *testing.T) {
 	r := rubytest.One(t)
 	daemon := rubyCommand(t, r, `Process.daemon(true, true); Thread.new { sleep }.name = "served"; sleep 2; exit!(3)`)
@@ -28,13 +29,13 @@ func TestProgramInBackground(t *testing.T) {
 	}
 }
 
-// TestBackgroundOutlivesDdtop: a signal ends ddtop, with what was measured of the program in the background, and the
-// program runs on.
+// TestBackgroundOutlivesDdtop: if SIGTERM ends ddtop while it follows a program in the background, ddtop ends with code
+// 0. The program goes on.
 func TestBackgroundOutlivesDdtop(t *testing.T) {
 	folder := t.TempDir()
 	command := rubyCommand(t, rubytest.One(t), `Process.daemon(true, true); puts Process.pid; $stdout.flush; Thread.new { sleep }.name = "served"; sleep`)
 	cmd, _, _ := prepare(t.Context(), append([]string{"--"}, command...)...)
-	// Files, for the program keeps them open.
+	// The output goes to files, because the program keeps its output open after the end of ddtop.
 	files := map[string]*os.File{"out": nil, "err": nil}
 	for name := range files {
 		f, err := os.Create(filepath.Join(folder, name))
@@ -62,7 +63,8 @@ func TestBackgroundOutlivesDdtop(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer syscall.Kill(pid, syscall.SIGKILL)
-	// It is measured from then on; a signal before the first sample would end ddtop with nothing.
+	// ddtop measures the program from its message on. A signal before the first sample would end ddtop without a
+	// result.
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

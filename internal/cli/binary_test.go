@@ -17,13 +17,13 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// ddtop is the path of the binary under test: DDTOP_TEST_BINARY, or one that is built here.
+// ddtop is the path of the binary under test. It is DDTOP_TEST_BINARY, or a binary that buildAndRun builds.
 var ddtop string
 
-// atOnce is how many tests run at the same time. Most of them wait more than they work.
+// atOnce limits how many tests run at the same time, unless -parallel is given. Most tests wait more than they compute.
 const atOnce = "4"
 
-// limit bounds one run of the binary: longer than any machine takes.
+// limit bounds one run of the binary. A run takes less on the slowest machine.
 const limit = 10 * time.Minute
 
 func TestMain(m *testing.M) {
@@ -43,7 +43,7 @@ func buildAndRun(m *testing.M) int {
 	if ddtop = os.Getenv("DDTOP_TEST_BINARY"); ddtop != "" {
 		return m.Run()
 	}
-	// Another user runs it too, so the folder must not be private.
+	// Some tests run the binary as another user, so the folder must not be private.
 	dir, err := os.MkdirTemp("", "ddtop-test-")
 	if err == nil {
 		err = os.Chmod(dir, 0o755)
@@ -62,13 +62,13 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
-// result is what a run of the binary left.
+// result is the exit code and the output of a run of the binary.
 type result struct {
 	code     int
 	out, err string
 }
 
-// prepare makes a command of the binary, without a terminal.
+// prepare returns a command that runs the binary without a terminal, and the buffers for its output and errors.
 func prepare(ctx context.Context, args ...string) (*exec.Cmd, *bytes.Buffer, *bytes.Buffer) {
 	cmd := exec.CommandContext(ctx, ddtop, args...)
 	var out, errs bytes.Buffer
@@ -77,7 +77,7 @@ func prepare(ctx context.Context, args ...string) (*exec.Cmd, *bytes.Buffer, *by
 	return cmd, &out, &errs
 }
 
-// finish waits for a started binary.
+// finish waits until a started binary ends, and returns its result. A panic of ddtop fails the test.
 func finish(t *testing.T, cmd *exec.Cmd, out, errs *bytes.Buffer) result {
 	t.Helper()
 	err := cmd.Wait()
@@ -104,7 +104,8 @@ func run(t *testing.T, args ...string) result {
 	return finish(t, cmd, out, errs)
 }
 
-// want checks a run's exit code and that standard error holds the texts, in one sentence.
+// want checks a run's exit code, and that standard error contains each of the texts. If the code is not 0, standard
+// error must be one line that begins with "ddtop: ".
 func (r result) want(t *testing.T, code int, texts ...string) {
 	t.Helper()
 	if r.code != code {
@@ -120,5 +121,5 @@ func (r result) want(t *testing.T, code int, texts ...string) {
 	}
 }
 
-// nobody is an unprivileged user.
+// An unprivileged user, without permission to read processes of other users.
 var nobody = &syscall.Credential{Uid: 65534, Gid: 65534}

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// browser is a real one without a window, driven through its debugging pipe: what it is told to click it hit-tests as
-// it does a person's clicks. Errors that a page logs or throws are collected.
+// browser is a real browser without a window. Tests control it through its debugging pipe. A click goes to the element
+// that is on top at this place, as for a person. Errors that a page logs or throws are collected.
 type browser struct {
 	t       *testing.T
 	to      *os.File
@@ -30,7 +30,7 @@ type browserAnswer struct {
 	Error  *struct{ Message string }
 }
 
-// browserPatience is for how long a page is waited for: a full machine needs seconds for what takes milliseconds.
+// browserPatience limits how long a test waits for a page. On a busy machine a step of milliseconds can take seconds.
 const browserPatience = 3 * time.Minute
 
 func startBrowser(t *testing.T) *browser {
@@ -60,7 +60,7 @@ func startBrowser(t *testing.T) *browser {
 	b.waiting[1], b.next = here, 1
 	go b.read(fromBrowser)
 	t.Cleanup(func() {
-		toTest.Close() // it ends with its pipe
+		toTest.Close() // the browser ends when its pipe is closed
 		ended := make(chan struct{})
 		go func() { cmd.Wait(); close(ended) }()
 		select {
@@ -71,7 +71,7 @@ func startBrowser(t *testing.T) *browser {
 		}
 		fromBrowser.Close()
 	})
-	_, _ = b.to.Write([]byte("{\"id\":1,\"method\":\"Browser.getVersion\"}\x00")) // one that has ended takes nothing
+	_, _ = b.to.Write([]byte("{\"id\":1,\"method\":\"Browser.getVersion\"}\x00")) // this fails if the browser has ended
 	select {
 	case <-here:
 	case <-b.over:
@@ -120,7 +120,7 @@ func (b *browser) read(from *os.File) {
 	}
 }
 
-// do has the browser do something, and returns its answer.
+// do sends a command to the browser and returns its result. An error fails the test.
 func (b *browser) do(method string, params map[string]any) json.RawMessage {
 	b.t.Helper()
 	a := b.ask(method, params)
@@ -130,7 +130,7 @@ func (b *browser) do(method string, params map[string]any) json.RawMessage {
 	return a.Result
 }
 
-// ask is do that may be refused.
+// ask is like do, but returns an error of the browser to the caller.
 func (b *browser) ask(method string, params map[string]any) browserAnswer {
 	b.t.Helper()
 	b.mu.Lock()
@@ -160,7 +160,7 @@ func (b *browser) ask(method string, params map[string]any) browserAnswer {
 	return browserAnswer{}
 }
 
-// open opens a file in a new tab, in dark colours or light ones, and waits until it is ready.
+// open opens a file in a new tab, with dark or light colours, and waits until the page is ready.
 func (b *browser) open(file string, dark bool) {
 	b.t.Helper()
 	b.session = ""
@@ -188,7 +188,7 @@ func (b *browser) answer(to any, method string, params map[string]any) {
 	}
 }
 
-// js returns the value of an expression.
+// js returns the value of a JavaScript expression.
 func (b *browser) js(expression string) any {
 	b.t.Helper()
 	var a struct {
@@ -205,11 +205,11 @@ func (b *browser) js(expression string) any {
 	return a.Result.Value
 }
 
-// until waits for an expression to be true.
+// until waits until a JavaScript expression is true.
 func (b *browser) until(expression string) {
 	b.t.Helper()
 	for deadline := time.Now().Add(browserPatience); ; time.Sleep(20 * time.Millisecond) {
-		// While a page is loaded, its document can be missing or another one.
+		// While a page loads, its document can be missing, or still be the document of the page before.
 		a := b.ask("Runtime.evaluate", map[string]any{"expression": "(function () { try { return !!(" + expression + "); } catch (e) { return false; } })()", "returnByValue": true})
 		var r struct{ Result struct{ Value any } }
 		if a.Error == nil && json.Unmarshal(a.Result, &r) == nil && r.Result.Value == true {
@@ -221,14 +221,14 @@ func (b *browser) until(expression string) {
 	}
 }
 
-// text is what an element shows.
+// text returns the text of an element.
 func (b *browser) text(selector string) string {
 	b.t.Helper()
 	s, _ := b.js(fmt.Sprintf("(document.querySelector(%q) || {textContent: '(not there)'}).textContent", selector)).(string)
 	return s
 }
 
-// place scrolls to an element and returns where it is, in CSS pixels of the window.
+// place scrolls to an element and returns its position and size in the window, in CSS pixels.
 func (b *browser) place(selector string) (x, y, w, h float64) {
 	b.t.Helper()
 	b.until(fmt.Sprintf("document.querySelector(%q)", selector))
@@ -265,7 +265,7 @@ func (b *browser) click(selector string) {
 	b.mouse("mouseReleased", x+w/2, y+h/2, nil)
 }
 
-// drag drags over an element, from a part of its width to another.
+// drag drags the mouse over an element. from and to are parts of its width, between 0 and 1.
 func (b *browser) drag(selector string, from, to float64) {
 	b.t.Helper()
 	x, y, w, _ := b.place(selector)
@@ -287,16 +287,16 @@ func (b *browser) key(key, text string) {
 	b.do("Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": key})
 }
 
-// typed writes into what has the focus.
+// typed enters text into the element that has the focus.
 func (b *browser) typed(text string) {
 	b.t.Helper()
 	b.do("Input.insertText", map[string]any{"text": text})
 }
 
-// clean fails the test where a page has logged or thrown something.
+// clean fails the test if a page has logged or thrown something.
 func (b *browser) clean() {
 	b.t.Helper()
-	b.js("0") // what it has said until now is here when this is
+	b.js("0") // the browser sends in order, so all errors until now are read before this answer
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.errors) > 0 {

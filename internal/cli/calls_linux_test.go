@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// callsScript has a thread in each of some calls that C code makes without the GVL, under the name of what dump is to
-// say of it.
+// callsScript has threads that wait in C functions without the GVL. The name of each thread is what dump must report
+// for it: state, operation and system call.
 const callsScript = `
 require "fiddle"
 LIBC = Fiddle.dlopen(nil)
@@ -33,11 +33,12 @@ c("msgctl", MSG, 0, nil)
 exit!
 `
 
-// TestCallsOfC: calls of System V, and a poll of nothing, are named with what they wait for.
+// TestCallsOfC: if a thread waits in a System V call, dump reports the call and what the thread waits for. A poll
+// without descriptors counts as sleeping.
 func TestCallsOfC(t *testing.T) {
 	p := rubytest.One(t).Start(t, callsScript, rubytest.Options{})
 	p.Expect(t, "ready")
-	defer func() { p.Send(t, "end"); p.Wait(t) }() // the semaphore and the queue would stay
+	defer func() { p.Send(t, "end"); p.Wait(t) }() // otherwise the semaphore and the queue would stay
 	for end := time.Now().Add(rubytest.Timeout); ; {
 		r := run(t, "dump", "-p", strconv.Itoa(p.PID), "--json")
 		r.want(t, 0)
@@ -62,7 +63,7 @@ func TestCallsOfC(t *testing.T) {
 		if asleep == 4 {
 			return
 		}
-		if time.Now().After(end) { // until then they may be on their way
+		if time.Now().After(end) { // the threads may still be on their way into the calls
 			t.Fatal(wrong)
 		}
 	}

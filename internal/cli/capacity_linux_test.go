@@ -14,7 +14,8 @@ import (
 	"github.com/ddtop/ddtop/internal/servertest"
 )
 
-// busyPuma starts Puma with some threads, and as many clients that ask again and again. served counts the answers.
+// busyPuma starts Puma with a number of threads. The same number of clients send requests without a pause. served
+// counts the answers.
 func busyPuma(t *testing.T, threads int, path string) (pid int, served *atomic.Int64) {
 	t.Helper()
 	puma := servertest.StartPuma(t, "-t", fmt.Sprintf("%d:%d", threads, threads))
@@ -25,8 +26,9 @@ func busyPuma(t *testing.T, threads int, path string) (pid int, served *atomic.I
 	return puma.PIDs[0], served
 }
 
-// keepBusy starts clients that ask again and again. ask sends the request of a number, from 0 on. served counts the
-// answers. keepBusy returns when each client has an answer, and stop when all clients have ended.
+// keepBusy starts clients that send requests without a pause. ask sends one request. number counts the requests from 0
+// on. served counts the answers. keepBusy returns when each client has an answer. stop ends the clients and waits for
+// them.
 func keepBusy(
 	t *testing.T, clients int, ask func(client *http.Client, number int64) (*http.Response, error),
 ) (served *atomic.Int64, stop func()) {
@@ -70,11 +72,11 @@ func keepBusy(
 	return served, stop
 }
 
-// TestCapacityInWords: stat says what other numbers of threads would give, or why it cannot.
+// TestCapacityInWords: stat predicts the throughput with another number of threads, or says why it cannot.
 func TestCapacityInWords(t *testing.T) {
 	t.Parallel()
 	pid, _ := busyPuma(t, 2, "/mixed?2000,4000")
-	until(t, func() bool { // on a full machine a second can show too little
+	until(t, func() bool { // on a busy machine stat can get too few samples in a second
 		r := run(t, "stat", "-p", strconv.Itoa(pid), "-d", "1")
 		r.want(t, 0)
 		return strings.Contains(r.out, "\nthreads  1 instead of 2: throughput −") ||

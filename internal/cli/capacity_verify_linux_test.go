@@ -23,17 +23,18 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// TestPredictedThroughput: what stat predicts of a real Puma with five threads is what it serves with other numbers, to
-// a tenth. For sixteen threads it may take a Puma with eight. Requests hold the GVL without a CPU, so that other
-// processes of the machine change little. A simulation shows the same of many more loads. It does not show that ddtop's
-// times, and the sizes of pools, lead to it.
+// TestPredictedThroughput: stat predicts the throughput of a real Puma with other numbers of threads. The predictions
+// from five threads must be right to a tenth. For sixteen threads the prediction may come from a Puma with eight.
+// Requests hold the GVL without using a CPU, so other processes of the machine change little. A simulation tests the
+// predictions with many more loads. But the simulation does not check the times and the sizes of pools that ddtop
+// measures.
 func TestPredictedThroughput(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
 	loads := map[string]string{"cpu": "/mixed?9000,1000", "mixed": "/mixed?4000,8000", "io": "/mixed?1000,12000"}
 	for name, path := range loads {
 		t.Run(name, func(t *testing.T) {
-			// All of them at once: what else the machine does then changes all of their rates.
+			// All Pumas run at the same time, so that other work of the machine changes all their rates.
 			pids, served, before := make(map[int]int), make(map[int]*atomic.Int64), make(map[int]int64)
 			for _, threads := range railsThreads {
 				pids[threads], served[threads] = busyPuma(t, threads, path)
@@ -70,7 +71,7 @@ func TestPredictedThroughput(t *testing.T) {
 	}
 }
 
-// capacityOf measures a process.
+// capacityOf measures a process with stat for four seconds, and returns the result's capacity.
 func capacityOf(t *testing.T, pid int) *report.StatCapacity {
 	t.Helper()
 	r := run(t, "stat", "-p", strconv.Itoa(pid), "-d", "4", "--json")
@@ -88,25 +89,25 @@ func capacityOf(t *testing.T, pid int) *report.StatCapacity {
 	return s.Capacity
 }
 
-// railsThreads are the numbers of threads of the shops that TestPredictedThroughputOfRails compares.
+// railsThreads are the numbers of threads that the tests of predictions compare.
 var railsThreads = []int{1, 3, 5, 8, 16}
 
 const (
-	// leastRounds and mostRounds bound how often each shop is measured. Three measurements are the fewest whose spread
-	// says something.
+	// leastRounds and mostRounds bound how often each shop is measured. At least three measurements are needed to see
+	// how much they differ.
 	leastRounds, mostRounds = 3, 10
-	// maxError is how far a prediction may be off, as a part of what was measured.
+	// maxError is how far a prediction may be off, as a part of the measured value.
 	maxError = .1
-	// maxOthers is how many CPUs other processes may use, on average, in a measurement that counts.
+	// maxOthers limits how many CPUs other processes use on average. A measurement with more does not count.
 	maxOthers = .3
-	// railsLimit bounds the time in which the machine has other work to do.
+	// railsLimit limits how long the test waits for a machine without other work.
 	railsLimit = 20 * time.Minute
 )
 
-// student has the quantile of 97.5 % of Student's distribution, by the number of values: 3 to mostRounds.
+// student has the 97.5 % quantiles of Student's distribution by the number of values, which is 3 to mostRounds.
 var student = map[int]float64{3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31, 10: 2.26}
 
-// railsLoads are requests to the shop, by number.
+// railsLoads are the loads of the shop. Each function returns the request with a number.
 var railsLoads = map[string]func(number int64) (path string, form url.Values){
 	"CPU-bound": func(int64) (string, url.Values) { return "/report", nil },
 	"mixed":     shopMix,
@@ -129,21 +130,23 @@ func shopMix(n int64) (path string, form url.Values) {
 	return "/stock", nil
 }
 
-// TestPredictedThroughputOfRails: what stat predicts of a Rails application with PostgreSQL, from one number of
-// threads, is what the application serves with the others, to a tenth. TestPredictedThroughput lacks what this test
-// has: holds that use a CPU, a database on the same machine, many holds by request, collections of garbage.
+// TestPredictedThroughputOfRails: stat predicts the throughput of a Rails application with PostgreSQL. The predictions
+// from each number of threads to the others must be right to a tenth. TestPredictedThroughput lacks what this test has.
+// Here holds use a CPU, requests hold the GVL many times, the database is on the same machine, and the garbage
+// collector runs.
 //
 // The shop, its database, the clients and ddtop share the CPUs. The less the shop has to do, the more CPU time a
-// request takes. With the GVL an I/O-bound request takes 2.5 ms with 3 threads, 1.9 ms with 8, and 1.5 ms with 16.
-// These are medians of eleven measurements, and the kernel's times agree. No measurement with 3 threads shows that, so
-// more threads give more than predicted.
+// request takes. An I/O-bound request holds the GVL for 2.5 ms with 3 threads, 1.9 ms with 8, and 1.5 ms with 16. These
+// are medians of eleven measurements, and the kernel's CPU times agree. A measurement with 3 threads cannot show this,
+// so more threads give more than predicted.
 //
 // The cause is probably that other processes use the caches in between. If the CPUs are never idle, nothing changes. If
-// the shop has a CPU of its own, 8 threads are predicted to 4 % from 3. But then one thread gives a quarter less than
-// predicted for the mixed load.
+// the shop has a CPU of its own, the prediction from 3 to 8 threads is right to 4 %. But then one thread gives a
+// quarter less than predicted for the mixed load.
 //
-// One shop after the other has its load, because two at once would need more than two CPUs. So a measurement counts
-// only if the machine had little else to do. Rounds go on until all relations are known well enough (exactEnough).
+// The shops get their loads one after the other, because two loads at once would need more than two CPUs. A measurement
+// counts only if the machine had little else to do. Rounds go on until all relations are known well enough
+// (exactEnough).
 func TestPredictedThroughputOfRails(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -154,7 +157,7 @@ func TestPredictedThroughputOfRails(t *testing.T) {
 	deadline := time.Now().Add(railsLimit)
 	for name, load := range railsLoads {
 		t.Run(name, func(t *testing.T) {
-			for _, threads := range railsThreads { // the application loads and caches
+			for _, threads := range railsThreads { // first the application loads its code and fills its caches
 				served, stop := askShop(t, shops[threads], threads, load)
 				until(t, func() bool { return served.Load() >= 200 }, "200 answers")
 				stop()
@@ -184,13 +187,13 @@ func TestPredictedThroughputOfRails(t *testing.T) {
 	}
 }
 
-// shopServed is what a shop served, and what stat says of the same seconds.
+// shopServed is the rate at which a shop served requests, and stat's result for the same seconds.
 type shopServed struct {
 	rate     float64
 	capacity *report.StatCapacity
 }
 
-// askShop has clients ask a shop, one for each of its threads.
+// askShop starts clients that send requests to a shop, one client for each of its threads.
 func askShop(
 	t *testing.T, shop *servertest.Rails, threads int, load func(int64) (string, url.Values),
 ) (served *atomic.Int64, stop func()) {
@@ -204,7 +207,7 @@ func askShop(
 	})
 }
 
-// serveShop measures a shop under load. others is how many CPUs processes used that the test did not start.
+// serveShop measures a shop under load. others is how many CPUs the processes used that the test did not start.
 func serveShop(
 	t *testing.T, shop *servertest.Rails, threads int, load func(int64) (string, url.Values),
 ) (s shopServed, others float64) {
@@ -228,8 +231,8 @@ func whyNot(c *report.StatCapacity) string {
 	return *c.Why
 }
 
-// relation returns the throughput with one number of threads in relation to another number. half is half the width of
-// its interval of confidence of 95 %, as a part of the mean. Both were measured in the same rounds.
+// relation returns the throughput with to threads divided by the throughput with from threads. half is half the width
+// of the 95 % confidence interval, as a part of the mean. Both throughputs were measured in the same rounds.
 func relation(from, to int, all map[int][]shopServed) (mean, half float64) {
 	n := len(all[from])
 	var sum, squares float64
@@ -242,8 +245,8 @@ func relation(from, to int, all map[int][]shopServed) (mean, half float64) {
 	return mean, student[n] * math.Sqrt(variance/float64(n)) / mean
 }
 
-// exactEnough reports whether what was measured is known to maxError. Otherwise a prediction that is a tenth off cannot
-// be told from a right one.
+// exactEnough reports whether all measured relations are known to maxError. Otherwise the test could not distinguish a
+// prediction that is a tenth off from a right prediction.
 func exactEnough(all map[int][]shopServed) bool {
 	for _, from := range railsThreads {
 		for _, to := range railsThreads {
@@ -255,13 +258,14 @@ func exactEnough(all map[int][]shopServed) bool {
 	return true
 }
 
-// comparePredictions compares the median of what was predicted from some number of threads with what was measured with
-// the others. There may be no prediction from one thread, where threads wait for locks, and beyond twice the number of
-// threads.
+// comparePredictions compares the predictions from one number of threads with the measurements for the others. It takes
+// the median of the predictions. There may be no prediction from one thread, if threads wait for locks, and for more
+// than twice the number of threads.
 //
-// On two shared CPUs one relation, 8 to 3 threads, was between 2.28 and 2.97 in eleven measurements. Their standard
+// On two shared CPUs, the relation of 8 to 3 threads was between 2.28 and 2.97 in eleven measurements. The standard
 // deviation was 8 %. So a few measurements do not show their mean to a tenth. A prediction fails if it is more than
-// maxError outside the interval of confidence of what was measured. The interval must not be wider than maxError.
+// maxError outside the confidence interval of the measurements. Half the width of this interval must not be more than
+// maxError.
 func comparePredictions(t *testing.T, from int, all map[int][]shopServed) {
 	t.Helper()
 	for _, to := range railsThreads {
@@ -298,8 +302,8 @@ func comparePredictions(t *testing.T, from int, all map[int][]shopServed) {
 	}
 }
 
-// othersCPU is the CPU time, in seconds, of processes that this one did not start. Processes at the lowest priority do
-// not count.
+// othersCPU returns the CPU time, in seconds, of processes that the test did not start. Processes at a low priority
+// (nice) do not count.
 func othersCPU(t *testing.T) float64 {
 	t.Helper()
 	text, err := os.ReadFile("/proc/stat")

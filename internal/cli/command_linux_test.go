@@ -25,15 +25,16 @@ func TestCommandsExitCodeIsPassedOn(t *testing.T) {
 	}
 }
 
-// runUntilMeasured runs a command under ddtop, for longer and longer until ddtop has measured as many VMs as it should:
-// how long it takes to find one is up to the machine's load, and so whether that is before a short program has ended.
+// runUntilMeasured runs a command under ddtop, longer each time, until ddtop has measured the wanted number of VMs. On
+// a busy machine a short program can end before ddtop has found its VM.
 func runUntilMeasured(t *testing.T, vms int, command func(seconds string) []string) result {
 	t.Helper()
 	return runLonger(t, func(seconds string) []string { return append([]string{"--"}, command(seconds)...) },
 		func(r result) bool { return strings.Count(r.err, "ddtop itself") == vms })
 }
 
-// runLonger runs ddtop with a command that lasts for longer and longer, until it was long enough.
+// runLonger runs ddtop until enough accepts the result, longer each time. args returns the arguments for a number of
+// seconds. The last result is returned even if enough accepts none.
 func runLonger(t *testing.T, args func(seconds string) []string, enough func(result) bool) result {
 	t.Helper()
 	var r result
@@ -48,7 +49,7 @@ func runLonger(t *testing.T, args func(seconds string) []string, enough func(res
 func TestCommandIsMeasuredOnEveryRuby(t *testing.T) {
 	t.Parallel()
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
-		t.Parallel() // it waits more than it works, and nothing in it depends on what else runs
+		t.Parallel() // the test waits more than it computes, and does not depend on other tests
 		got := runUntilMeasured(t, 1, func(seconds string) []string {
 			return rubyCommand(t, r, `
 				Thread.new { sleep }.name = "sleeper"

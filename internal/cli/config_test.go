@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/internal/cli/run"
 )
 
-// writeSettings makes a file of settings the user's.
+// writeSettings writes a text into the user's file of settings.
 func writeSettings(t *testing.T, text string) {
 	t.Helper()
 	folder := t.TempDir()
@@ -27,7 +27,7 @@ func writeSettings(t *testing.T, text string) {
 	}
 }
 
-// settings applies a file to the flags of the root command, given some flags.
+// settings applies a file of settings to the flags of the root command. args are flags of the command line.
 func settings(t *testing.T, text string, args ...string) (rootFlags, error) {
 	t.Helper()
 	writeSettings(t, text)
@@ -61,7 +61,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestSettingsOfOwnCode: one pattern or a list, and flags beat them.
+// TestSettingsOfOwnCode: the file takes one pattern or a list, and flags replace the patterns of the file.
 func TestSettingsOfOwnCode(t *testing.T) {
 	for text, want := range map[string]string{"own-code = \"acme-*\"": "acme-*", "own-code = [\"acme-*\", \"!/app/lib/x\"]": "acme-*,!/app/lib/x"} {
 		f, err := settings(t, text)
@@ -75,7 +75,7 @@ func TestSettingsOfOwnCode(t *testing.T) {
 	}
 }
 
-// TestSettingsOfFindings: the file changes rules, and flags beat it.
+// TestSettingsOfFindings: the file changes thresholds of findings, and flags override the file.
 func TestSettingsOfFindings(t *testing.T) {
 	f, err := settings(t, "[findings]\ngvl_hog.wait = \"50ms\"\ngvl_hog.lead = 3\nlock_convoy.waiters = 5\n", "--finding", "gvl_hog.wait=70ms")
 	if err != nil {
@@ -92,8 +92,8 @@ func TestSettingsOfFindings(t *testing.T) {
 	}
 }
 
-// TestSettingsOfPush: push takes the rules of findings and redact of the file, and flags beat them. It ignores the
-// other settings, which are of screens.
+// TestSettingsOfPush: push takes redact and the rules of findings from the file, and flags override them. push ignores
+// the other settings, because they are for screens.
 func TestSettingsOfPush(t *testing.T) {
 	const file = "theme = \"none such\"\nredact = true\n[findings]\ngvl_hog.wait = \"50ms\"\ngvl_hog.lead = 3\n"
 	for _, c := range []struct {

@@ -45,7 +45,7 @@ var (
 		"rss_bytes", "title"}
 )
 
-// checkKeys decodes JSON and checks that every element of its lists has the keys.
+// checkKeys decodes JSON and checks that each object in its lists has the keys.
 func checkKeys(t *testing.T, text string, keys []string) {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(text))
@@ -64,7 +64,8 @@ func checkKeys(t *testing.T, text string, keys []string) {
 	}
 }
 
-// hasKey returns at how many places the key was found.
+// hasKey checks a key wherever it belongs, and returns the number of these places. The number is zero if a list on the
+// way is empty.
 func hasKey(t *testing.T, key string, v any, path []string) int {
 	t.Helper()
 	if len(path) == 0 {
@@ -89,7 +90,7 @@ func hasKey(t *testing.T, key string, v any, path []string) int {
 	return 1
 }
 
-// checkStat checks stat's JSON and what must hold between its numbers.
+// checkStat checks the keys of stat's JSON, and that its numbers agree with each other.
 func checkStat(t *testing.T, pid int, text string) {
 	t.Helper()
 	checkKeys(t, text, statKeys)
@@ -131,7 +132,7 @@ func checkStat(t *testing.T, pid int, text string) {
 
 func abs(x float64) float64 { return max(x, -x) }
 
-// spinner has a thread that computes beside one that sleeps.
+// spinner is a program with a thread that computes and a thread that sleeps.
 const spinner = `$stdout.sync = true
 
 sleeper = Thread.new { sleep }
@@ -146,7 +147,7 @@ STDIN.read
 func TestCommandsOnEveryRuby(t *testing.T) {
 	t.Parallel()
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
-		t.Parallel() // it waits more than it works, and nothing in it depends on what else runs
+		t.Parallel() // the test waits more than it computes, and does not depend on other tests
 		p := r.Start(t, spinner, rubytest.Options{})
 		p.Expect(t, "up")
 		pid := strconv.Itoa(p.PID)
@@ -171,8 +172,8 @@ func testDump(t *testing.T, r rubytest.Ruby, pid string) {
 	}
 	var js result
 	var d dumped
-	// The main thread may still queue for the GVL on its way to read standard input; and up to 3.2 a thread that sleeps
-	// wakes up now and then to end the time slices of the one that computes.
+	// The main thread may still wait for the GVL before it reads standard input. Up to Ruby 3.2, a sleeping thread
+	// sometimes wakes up to end the time slices of the computing thread.
 	until(t, func() bool {
 		js = run(t, "dump", "-p", pid, "--json")
 		js.want(t, 0)
@@ -220,7 +221,7 @@ func testStat(t *testing.T, pid int) {
 	}
 }
 
-// testStatLines: lines follow each other, and each has the time of all threads.
+// testStatLines: each line of stat --interval begins when the line before ends, and has the times of all threads.
 func testStatLines(t *testing.T, pid int) {
 	r := run(t, "stat", "-p", strconv.Itoa(pid), "-d", "1s", "--interval", "200ms", "--json")
 	r.want(t, 0)
@@ -238,7 +239,7 @@ func testStatLines(t *testing.T, pid int) {
 		before = l
 		n++
 	}
-	if n == 0 { // how many a full machine lets ddtop make is its own affair
+	if n == 0 { // on a busy machine there may be fewer lines than asked for
 		t.Errorf("no lines: %q", r.err)
 	}
 	text := run(t, "stat", "-p", strconv.Itoa(pid), "-d", "500ms", "--interval", "100ms")
@@ -353,7 +354,8 @@ func TestInterruptedRecordWritesWhatItHas(t *testing.T) {
 	}
 }
 
-// rubyCommand is what starts a Ruby that lives in a root of its own, from outside.
+// rubyCommand returns the command that runs a script on a Ruby. If the Ruby has a root of its own, the command uses
+// chroot.
 func rubyCommand(t *testing.T, r rubytest.Ruby, script string) []string {
 	t.Helper()
 	if r.Root == "" {
@@ -368,7 +370,7 @@ func rubyCommand(t *testing.T, r rubytest.Ruby, script string) []string {
 
 func until(t *testing.T, done func() bool, what string, args ...any) {
 	t.Helper()
-	deadline := time.Now().Add(3 * time.Minute) // longer than it takes on any machine, but where it never comes
+	deadline := time.Now().Add(3 * time.Minute) // no machine takes that long
 	for !done() {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain for: %s", fmt.Sprintf(what, args...))
@@ -377,8 +379,8 @@ func until(t *testing.T, done func() bool, what string, args ...any) {
 	}
 }
 
-// What a measurement of half a second says of ddtop itself is what it took, and never nothing: where two readings of
-// its CPU time did not fall into it, it says that.
+// TestOwnCostOfAShortMeasurement: a short measurement reports how much CPU time ddtop itself took, and never zero. If
+// its CPU time was not read twice in the measurement, the result says that the time is unknown.
 func TestOwnCostOfAShortMeasurement(t *testing.T) {
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")

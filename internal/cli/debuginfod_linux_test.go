@@ -15,8 +15,9 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// startNameless starts a Ruby whose main thread, and a thread that Ruby does not know, wait in functions of a stripped
-// library. A server has its debug file. asked counts the server's requests.
+// startNameless starts a Ruby with two threads that wait in functions of a stripped library. These are the main thread
+// and a thread that Ruby does not know. A server has the debug file of the library. asked counts the requests to the
+// server.
 func startNameless(t *testing.T) (p *rubytest.Process, asked *atomic.Int32) {
 	t.Helper()
 	dir := t.TempDir()
@@ -68,8 +69,8 @@ func startNameless(t *testing.T) (p *rubytest.Process, asked *atomic.Int32) {
 	return p, asked
 }
 
-// TestDumpAsksDebuginfod: with --debuginfod a dump names functions of a stripped library by the debug file of a server,
-// and says which files no server has. Without the flag ddtop asks no server.
+// TestDumpAsksDebuginfod: with --debuginfod, dump gets the debug file of a stripped library from a server, and names
+// its functions. Without the flag, ddtop asks no server. Messages do not show secrets in DEBUGINFOD_URLS.
 func TestDumpAsksDebuginfod(t *testing.T) {
 	p, asked := startNameless(t)
 	dump := func(want string, more ...string) result {
@@ -100,9 +101,9 @@ func TestDumpAsksDebuginfod(t *testing.T) {
 	}
 }
 
-// TestStatReadsStaysAgain: stat names the functions in which a thread stayed before their debug file came. It takes 8 s
-// because ddtop reads the native stack of a stay after a second, and again after the next one. Without a CPU to spare
-// that takes longer.
+// TestStatReadsStaysAgain: if a thread stays in functions before their debug file has come, stat still names them.
+// ddtop reads the native stack of a stay after one second, and again after another second. Without a free CPU this
+// takes longer, so the test measures for 8 s.
 func TestStatReadsStaysAgain(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

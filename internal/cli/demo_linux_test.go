@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// hostRuby is an executable that runs the newest Ruby without a change of root, as a Ruby of the host would run: a
-// Ruby in a root of its own is started by that root's own loader.
+// hostRuby returns an executable that runs the newest Ruby without chroot, as a Ruby of the host. If the Ruby has a
+// root of its own, the executable is a script. It starts the Ruby with the loader and the libraries of this root.
 func hostRuby(t *testing.T) string {
 	t.Helper()
 	r := rubytest.One(t)

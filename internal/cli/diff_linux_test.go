@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestDiff compares a recording with its profile, and with what is none.
+// TestDiff compares a recording with its profile, and with files that cannot be compared. diff and report never write
+// over a file that they read.
 func TestDiff(t *testing.T) {
 	t.Parallel()
 	recorded, folder := valuesFile(t), t.TempDir()

@@ -17,23 +17,24 @@ import (
 	"github.com/ddtop/ddtop/internal/stuckfs"
 )
 
-// inFolder starts ddtop in a pseudo-terminal, in a folder that a shell goes to: were it the test's own child that does,
-// the test, which answers for the folder's disk, could stand still meanwhile.
+// inFolder starts ddtop in a pseudo-terminal, in a folder on the disk under test. A shell changes to this folder. If
+// the test let exec.Cmd do this, the test could wait for the disk, which the test itself serves.
 func inFolder(t *testing.T, dir string, args ...string) *terminal {
 	t.Helper()
 	return programInTerminal(t, "/bin/sh", append([]string{"-c", `cd "$1" && shift && exec "$@"`, "sh", dir, ddtop}, args...)...)
 }
 
-// ends waits until a process that was told to has ended, except for what the kernel waits for: closing a file on FUSE
-// waits for its server whatever signal comes (fuse_flush, FR_FORCE, Linux 6.18), so that its first thread is ending
-// until the disk is back.
+// ends waits until a process that was told to end calls exit. Then it releases the disk. Before that, the first thread
+// may be unable to end. The kernel waits for the server when it closes a file on FUSE, whatever signal comes
+// (fuse_flush, FR_FORCE, Linux 6.18).
 func ends(t *testing.T, pid int, disk *stuckfs.FS) {
 	t.Helper()
 	defer disk.Release()
 	awaitExit(t, pid)
 }
 
-// awaitExit waits until a process that was told to end calls exit, and not for what the kernel waits for then.
+// awaitExit waits until a process that was told to end calls exit. It does not wait for what the kernel does
+// afterwards.
 func awaitExit(t *testing.T, pid int) {
 	t.Helper()
 	for begun := time.Now(); !exits(t, pid); time.Sleep(5 * time.Millisecond) {
@@ -44,8 +45,8 @@ func awaitExit(t *testing.T, pid int) {
 	}
 }
 
-// exits reports whether a process has called exit. Its first thread may be the one that waits for the disk: that one
-// cannot end, and has the SIGKILL pending which exit sends to all other threads (zap_other_threads, kernel/signal.c).
+// exits reports whether a process has called exit. If its first thread waits for the disk, this thread cannot end. But
+// exit sends SIGKILL to all other threads (zap_other_threads, kernel/signal.c), so a SIGKILL is pending there.
 func exits(t *testing.T, pid int) bool {
 	t.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -71,8 +72,8 @@ func exits(t *testing.T, pid int) bool {
 	return pending&(1<<(unix.SIGKILL-1)) != 0
 }
 
-// TestScreenRecordsToADiskThatHangs: the screen goes on, and is left by key and by signal, and what the recording lacks
-// is said.
+// TestScreenRecordsToADiskThatHangs: if the disk of a recording hangs, the screen goes on. A key or a signal still ends
+// ddtop. ddtop reports what the recording lacks.
 func TestScreenRecordsToADiskThatHangs(t *testing.T) {
 	rubytest.Long(t)
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
@@ -106,11 +107,12 @@ func TestScreenRecordsToADiskThatHangs(t *testing.T) {
 	}
 }
 
-// missingSaid is what a screen says while a recording's disk is too slow.
+// missingSaid matches what a screen shows about missing samples while a recording's disk is too slow.
 var missingSaid = regexp.MustCompile(`the disk is slow: ([0-9,.kM ]+) samples`)
 
-// TestScreenRecordsToASlowDisk: of a disk that takes 300 ms for each write nothing is seen. Of one that takes nothing
-// for a while the screen says how many samples are missing, and more and more are: it goes on sampling.
+// TestScreenRecordsToASlowDisk: if each write to the disk takes 300 ms, no samples are missing. If the disk accepts
+// nothing for a while, the screen shows how many samples are missing. This number grows, because ddtop goes on
+// sampling.
 func TestScreenRecordsToASlowDisk(t *testing.T) {
 	rubytest.Long(t)
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
@@ -155,7 +157,8 @@ func TestScreenRecordsToASlowDisk(t *testing.T) {
 	x.leaves(t, 0)
 }
 
-// TestScreenRecordsToAFullDisk: the screen says so and goes on, and what was written until then can be read.
+// TestScreenRecordsToAFullDisk: if the disk of a recording is full, the screen shows this and goes on. The part that
+// was written before can be read.
 func TestScreenRecordsToAFullDisk(t *testing.T) {
 	rubytest.Long(t)
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
@@ -164,7 +167,7 @@ func TestScreenRecordsToAFullDisk(t *testing.T) {
 	x := inFolder(t, dir, "-p", strconv.Itoa(p.PID), "--overhead", "off")
 	x.see(t, "spinner")
 	x.press(t, "W")
-	x.see(t, ".ddtop:") // on two rows, where it has no room on one
+	x.see(t, ".ddtop:") // the message can take two rows
 	x.see(t, "device")
 	if strings.Contains(x.text(), "/proc/self") {
 		t.Errorf("the file is not called by its name: %s", tail(x))
@@ -184,7 +187,8 @@ func TestScreenRecordsToAFullDisk(t *testing.T) {
 	readable(t, files[0])
 }
 
-// TestRecordToADiskThatHangs: a signal ends the command. It reports what is missing, and where the rest is.
+// TestRecordToADiskThatHangs: if the disk hangs, a signal still ends record. record reports which samples are missing,
+// and where the others are.
 func TestRecordToADiskThatHangs(t *testing.T) {
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")
@@ -216,8 +220,9 @@ func TestRecordToADiskThatHangs(t *testing.T) {
 	}
 }
 
-// TestRecordToADiskThatDoesNotConfirm: all is written, and the disk takes long to say so, as a busy one does. A new
-// file is complete, and is said to be so. One that is to replace another stays beside it.
+// TestRecordToADiskThatDoesNotConfirm: all samples are written, but the disk takes long to confirm this, as a busy disk
+// does. A new file is complete, and record says that the disk has not confirmed it. If record was to replace a file, it
+// fails and reports the same.
 func TestRecordToADiskThatDoesNotConfirm(t *testing.T) {
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")

@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/internal/cli/run"
 )
 
-// foreignFlags are flags of other programs that the documents speak of.
+// foreignFlags are flags of other programs that the documents mention.
 var foreignFlags = map[string]bool{
 	"--with-modular-gc": true,                                                                              // of Ruby's configure
 	"--feature-gates":   true,                                                                              // of OpenTelemetry's collector
@@ -24,8 +24,8 @@ var foreignFlags = map[string]bool{
 	"--purge": true, "--now": true, "--allow-untrusted": true, "--check": true, "--ignore-missing": true, // of dpkg, systemctl, apk and sha256sum
 }
 
-// TestDocsNameEveryFormat: what each format of record holds, and what it gives away, stands in docs/; and each is among
-// those that are tested with hostile names.
+// TestDocsNameEveryFormat: docs/ describes what each format of record contains, and what it gives away.
+// export/hostile_test.go tests each format with hostile names.
 func TestDocsNameEveryFormat(t *testing.T) {
 	for file, cell := range map[string]string{"../../docs/reference/cli.md": "| `%s` |", "../../docs/reference/redaction.md": "%s", "../../export/hostile_test.go": `"%s":`} {
 		text, err := os.ReadFile(file)
@@ -40,7 +40,8 @@ func TestDocsNameEveryFormat(t *testing.T) {
 	}
 }
 
-// TestDocsNameEveryFlag: every flag of every command stands in the README or in docs/, and every flag there is one.
+// TestDocsNameEveryFlag: the README or docs/ mentions every flag of every command, and every flag that they mention
+// exists.
 func TestDocsNameEveryFlag(t *testing.T) {
 	var files []string
 	for _, folder := range []string{"", "tasks", "reference", "internals"} {

@@ -13,8 +13,9 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestDoctor: what works is said of a process that can be read, whoever asks; nothing is written to standard error
-// then.
+// TestDoctor: doctor lists its checks of a process that can be read, and ends with a verdict. The exit code is 1 if a
+// check failed. With --pause, doctor tries to stop the process. Wrong settings are a failed check. With --redact, the
+// output has no names.
 func TestDoctor(t *testing.T) {
 	name := unlike(t, "patient")
 	p := named(t, name+" (secret)")
@@ -73,7 +74,7 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// TestDoctorWithoutPermission: a user who may not read a process is told so.
+// TestDoctorWithoutPermission: if a user may not read a process, doctor says why.
 func TestDoctorWithoutPermission(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// TestPtraceRemedy: where ptrace is restricted, doctor names what helps there, and nothing that does not.
+// TestPtraceRemedy: if ptrace is restricted, doctor names the remedies that help on this machine, and no others.
 func TestPtraceRemedy(t *testing.T) {
 	for _, c := range []struct {
 		rights       attach.Rights

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestDoctorRates: a rate that is well below what was asked for is no green tick, and what it is too low for is said
-// with what mends it.
+// TestDoctorRates: a rate far below the wanted rate is a note, not a success. If the rate is too low for some figures,
+// doctor names these figures and a remedy.
 func TestDoctorRates(t *testing.T) {
 	const second = int64(1e9)
 	polled := func(lockHz, stackHz float64, idle int64) report.StatQuality {

@@ -28,8 +28,8 @@ $stdout.flush
 $stdin.gets
 `
 
-// TestDumpHasNativeFrames: a dump has C functions below Ruby's frames, and the stacks of threads that Ruby does not
-// know. It says what is missing.
+// TestDumpHasNativeFrames: dump shows C functions together with Ruby's frames, and the stacks of threads that Ruby does
+// not know. If native frames are missing, dump may say so. With --own, dump shows no frames of libraries.
 func TestDumpHasNativeFrames(t *testing.T) {
 	p := rubytest.One(t).Start(t, nativeScript, rubytest.Options{})
 	p.Expect(t, "ready")
@@ -59,7 +59,7 @@ func TestDumpHasNativeFrames(t *testing.T) {
 	}
 }
 
-// TestDumpOfAnotherMachineSaysNoNativeFrames: where native stacks cannot be read, a dump says so once.
+// TestDumpOfAnotherMachineSaysNoNativeFrames: if native stacks cannot be read, dump says so once.
 func TestDumpOfAnotherMachineSaysNoNativeFrames(t *testing.T) {
 	rubytest.Long(t)
 	rubytest.EachForeign(t, func(t *testing.T, r rubytest.Ruby) {

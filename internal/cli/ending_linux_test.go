@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestHangingAtItsEnd: of a program that hangs at its end, dump says what its main thread does there. One in a fiber of
-// its own, or of a process that another thread has forked, is not at its end, whatever frame begins it.
+// TestHangingAtItsEnd: if a program hangs at its end, dump says what its main thread does there. dump does not say this
+// if the main thread runs another fiber, or if another thread forked the process. The outermost frame does not matter.
 func TestHangingAtItsEnd(t *testing.T) {
 	const stubborn = `Thread.new { begin; sleep; ensure; loop { sleep 1 }; end }; Thread.pass until Thread.list.last.status == "sleep"; `
 	const ready = `puts Process.pid; $stdout.flush; `
@@ -40,7 +40,7 @@ func TestHangingAtItsEnd(t *testing.T) {
 			}
 			defer syscall.Kill(pid, syscall.SIGKILL)
 			var got string
-			for end := time.Now().Add(rubytest.Timeout); time.Now().Before(end); { // it has told of itself and is on its way to the end
+			for end := time.Now().Add(rubytest.Timeout); time.Now().Before(end); { // the program is still on its way to the end
 				r := run(t, "dump", "-p", strconv.Itoa(pid), "--json")
 				r.want(t, 0)
 				var d struct {

@@ -18,12 +18,12 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// adversaries is a program of what probes could trip over.
+// adversaries is a program that does what could make probes fail.
 //
 //go:embed testdata/exact/adversaries.rb
 var adversaries string
 
-// beside is a ddtop stat --exact that follows a process until it is ended.
+// beside is a running ddtop stat --exact. It follows a process until end is called.
 type beside struct {
 	cmd       *exec.Cmd
 	out, errs *bytes.Buffer
@@ -33,7 +33,7 @@ func exactArgs(pid int) []string {
 	return []string{"stat", strconv.Itoa(pid), "-d", "1h", "--exact", "--exact-cost", "off", "--json"}
 }
 
-// followExactly starts one, and waits until its probes are in.
+// followExactly starts ddtop stat --exact for a process, and waits until its probes are in.
 func followExactly(t *testing.T, pid int) *beside {
 	t.Helper()
 	var b beside
@@ -45,14 +45,13 @@ func followExactly(t *testing.T, pid int) *beside {
 	return &b
 }
 
-// tooEarly reports whether it was ended when its probes were in and it had not measured yet: a loaded machine can take
-// its time.
+// tooEarly reports whether ddtop was ended after its probes were in, but before it had measured anything. On a busy
+// machine measuring can begin late.
 func tooEarly(r result) bool {
 	return r.code == 1 && (strings.Contains(r.err, "before anything was measured") || strings.Contains(r.err, "the reading was ended"))
 }
 
-// end ends it as ctrl-c does, and returns what it has seen, which has to be trustworthy; nil when it had not begun to
-// measure.
+// end ends ddtop as ctrl-c does, checks the result, and returns it. It returns nil if ddtop had not begun to measure.
 func (b *beside) end(t *testing.T) *report.Stat {
 	t.Helper()
 	if err := b.cmd.Process.Signal(os.Interrupt); err != nil {
@@ -71,7 +70,7 @@ func (b *beside) end(t *testing.T) *report.Stat {
 	if x == nil || x.Wrong || x.Ended != "" {
 		t.Fatalf("%+v; it said %q", x, got.err)
 	}
-	if x.Turns == 0 { // it began to measure when all was over
+	if x.Turns == 0 { // ddtop began to measure after the program's last part
 		rubytest.TooSeldom(t, "no turn was seen: %+v", x)
 	}
 	for _, g := range stat.GVL {
@@ -88,7 +87,7 @@ func (b *beside) end(t *testing.T) *report.Stat {
 	return &stat
 }
 
-// tasks are the native threads that a process has.
+// tasks returns the ids of the native threads of a process.
 func tasks(t *testing.T, pid int) []string {
 	t.Helper()
 	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
@@ -102,8 +101,8 @@ func tasks(t *testing.T, pid int) []string {
 	return tids
 }
 
-// play has a program of adversaries do its parts, with something that goes on beside each of them, and returns what it
-// printed.
+// play lets a program of adversaries do its parts, and returns the lines that it printed. After each line play calls
+// during, unless during is nil.
 func play(t *testing.T, p *rubytest.Process, during func()) (lines []string) {
 	t.Helper()
 	p.Send(t, "go")
@@ -119,7 +118,7 @@ func play(t *testing.T, p *rubytest.Process, during func()) (lines []string) {
 	}
 }
 
-// startAdversaries starts the program.
+// startAdversaries starts the program of adversaries and waits until it is ready.
 func startAdversaries(t *testing.T, r rubytest.Ruby, o rubytest.Options) *rubytest.Process {
 	t.Helper()
 	p := r.Start(t, adversaries, o)
@@ -127,9 +126,9 @@ func startAdversaries(t *testing.T, r rubytest.Ruby, o rubytest.Options) *rubyte
 	return p
 }
 
-// TestExactChangesNothing: a program whose threads, children and signals do what probes could trip over prints the same
-// with probes as without, ends well, and no thread that has ended is told to wait still. Other things that go on beside
-// it change nothing either.
+// TestExactChangesNothing: the threads, children and signals of a program could make probes fail. With probes the
+// program prints the same as without, and ends well. No thread that has ended is reported as waiting. A second ddtop,
+// and stops of the program or of ddtop, change nothing either.
 func TestExactChangesNothing(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -147,11 +146,12 @@ func TestExactChangesNothing(t *testing.T) {
 					}
 					return
 				}
-				// Wherever it is: its probes can't be told from the first one's.
+				// The second ddtop is killed at any moment. Its probes cannot be distinguished from the probes of the
+				// first.
 				if err := other.cmd.Process.Kill(); err != nil {
 					t.Fatal(err)
 				}
-				_ = other.cmd.Wait() // that it was killed
+				_ = other.cmd.Wait() // it was killed
 				other = nil
 				if rubytest.ChangedCode(t, p.PID) == 0 {
 					t.Error("the end of one ddtop has taken the probes of another out")
@@ -226,15 +226,15 @@ func TestExactChangesNothing(t *testing.T) {
 	}
 }
 
-// TestExactChildren: a child has the breakpoints in its copy of the memory, as long as ddtop is there. However that
-// ends, the code of children is the file's afterwards, too, also of one that has not run since.
+// TestExactChildren: while ddtop runs, a child has the breakpoints in its copy of the memory. If ddtop ends or is
+// killed, the code of the children is as in the file again. This is also true for a child that has not run since.
 func TestExactChildren(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		for name, signal := range map[string]syscall.Signal{"ended": syscall.SIGTERM, "killed": syscall.SIGKILL} {
 			t.Run(name, func(t *testing.T) {
-				// The second child never runs past a probe before ddtop ends: it is stopped before it takes a lock.
+				// The second child is stopped before it takes a lock. So it never runs past a probe before ddtop ends.
 				p := r.Start(t, `$stdout.sync = true
 puts "ready"
 $stdin.gets
@@ -258,7 +258,7 @@ $stdin.gets`, rubytest.Options{})
 				if err := b.cmd.Process.Signal(signal); err != nil {
 					t.Fatal(err)
 				}
-				_ = b.cmd.Wait() // that it was ended
+				_ = b.cmd.Wait() // the signal ended it
 				for _, pid := range []int{p.PID, busy, still} {
 					rubytest.Probed(t, pid, false)
 				}
@@ -271,8 +271,8 @@ $stdin.gets`, rubytest.Options{})
 	})
 }
 
-// TestExactTracers: a debugger and a tracer of system calls, which stop threads wherever they are and put breakpoints
-// of their own, do no harm to a process with probes.
+// TestExactTracers: a debugger and a tracer of system calls stop threads anywhere and set breakpoints of their own. A
+// process with probes still prints the same. Its code is unchanged afterwards.
 func TestExactTracers(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -316,7 +316,8 @@ func TestExactTracers(t *testing.T) {
 	}
 }
 
-// interrupted ends a program that may be over: with signals until it is, for one that comes while gdb begins is lost.
+// interrupted sends signals to a program until it ends. One signal is not enough, because a signal is lost if it comes
+// while gdb starts.
 func interrupted(cmd *exec.Cmd) {
 	over := make(chan struct{})
 	go func() {
@@ -335,13 +336,13 @@ func interrupted(cmd *exec.Cmd) {
 	}
 }
 
-// TestExactElsewhere: a process in namespaces of its own, and one whose libruby has been replaced in the meantime, as
-// by the package manager, are followed like others, and left as they were.
+// TestExactElsewhere: ddtop follows a process in namespaces of its own like others. The same is true for a process
+// whose libruby was replaced since, for example by the package manager. Their code is unchanged afterwards.
 func TestExactElsewhere(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
 	t.Parallel()
-	// moved runs the program on a copy of libruby, in whose place there is another file by then.
+	// moved runs the program on a copy of libruby. Then it replaces the copy with another file.
 	const moved = `libraries = RbConfig::CONFIG.values_at("libdir", "archlibdir").compact.flat_map { |dir| Dir[File.join(dir, "libruby*.so.*")] }
 unless ENV["LD_LIBRARY_PATH"] || libraries.empty?
   libraries.each { |path| File.binwrite(File.basename(path), File.binread(path)) }
@@ -378,8 +379,8 @@ libraries.each { |path| File.write("new", "not a library"); File.rename("new", F
 	}
 }
 
-// TestExactBecomesAnother: a process that runs another Ruby program in its place, or goes on as a daemon, which is a
-// child of it, is followed until then, and what comes after has no breakpoints once ddtop has ended.
+// TestExactBecomesAnother: ddtop follows a process until it executes another Ruby program, or goes on as a daemon,
+// which is a child process. After the end of ddtop, the new program or the daemon has no breakpoints.
 func TestExactBecomesAnother(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -402,7 +403,7 @@ $stdin.gets
 				if err != nil {
 					t.Fatal(err)
 				}
-				defer syscall.Kill(pid, syscall.SIGKILL) // a daemon is in no group of the test's
+				defer syscall.Kill(pid, syscall.SIGKILL) // a daemon is not in the process group that the test kills
 				got := finish(t, b.cmd, b.out, b.errs)
 				var stat report.Stat
 				if tooEarly(got) || got.code == 4 && strings.Contains(got.err, "the process has ended") {
@@ -417,7 +418,7 @@ $stdin.gets
 				if n := rubytest.ChangedCode(t, pid); n != 0 {
 					t.Errorf("%d bytes of its code are not the file's afterwards", n)
 				}
-				p.Send(t, "") // it still is there
+				p.Send(t, "") // the program is still there
 			})
 		})
 	}

@@ -13,14 +13,15 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact/probe"
 )
 
-// handsOn has three threads hand the GVL to each other: two compute, one sleeps in between.
+// handsOn has three threads that hand the GVL to each other. Two compute, and one sleeps in between.
 const handsOn = `$stdout.sync = true
 2.times { |i| Thread.new { Thread.current.name = "busy #{i}"; n = 0; loop { n += 1 } } }
 Thread.new { Thread.current.name = "sleeper"; loop { sleep 0.001 } }
 puts "ready"
 $stdin.gets`
 
-// eachExact runs a test on each Ruby that exact mode is for, where the machine allows it.
+// eachExact runs a test on the oldest and the newest Ruby. It skips a Ruby that exact mode does not support. If the
+// machine does not allow exact mode, it skips the whole test.
 func eachExact(t *testing.T, test func(t *testing.T, r rubytest.Ruby)) {
 	if err := probe.Try(false); err != nil {
 		rubytest.Skip(t, "%v", err)
@@ -67,7 +68,8 @@ func TestStatExact(t *testing.T) {
 			t.Errorf("%d bytes of its code are not the file's afterwards", n)
 		}
 
-		// Places are told from 20 stacks on. On a full machine ddtop's limit allows fewer in a second.
+		// stat names places if it has at least 20 stacks. On a busy machine ddtop's budget allows fewer in a second, so
+		// the budget is off.
 		text := run(t, "stat", pid, "-d", "1s", "--exact", "--exact-cost", "off", "--overhead", "off")
 		text.want(t, 0)
 		for _, want := range []string{"exact, ", "probes: "} {
@@ -76,7 +78,7 @@ func TestStatExact(t *testing.T) {
 			}
 		}
 		for _, want := range []string{"of the waiting", "in the queue", "; held by ", "sampling agreed"} {
-			if !strings.Contains(text.out, want) { // no thread waited within the second
+			if !strings.Contains(text.out, want) { // maybe no thread waited within the second
 				rubytest.TooSeldom(t, "no %q in\n%s", want, text.out)
 			}
 		}
@@ -89,7 +91,7 @@ func TestStatExact(t *testing.T) {
 		if stat.DurationNS-stat.ExactNS > stat.DurationNS/10 {
 			rubytest.TooSeldom(t, "of %d ns %d are exact", stat.DurationNS, stat.ExactNS)
 		}
-		// Records of thread switches know every change of the GVL, too.
+		// With records of thread switches, stat would also know every change of the GVL. So the source is polling.
 		plain := run(t, "stat", pid, "-d", "100ms", "--json", "--source", "polling")
 		plain.want(t, 0)
 		if !strings.Contains(plain.out, `"exact": null`) || !strings.Contains(plain.out, `"exact_ns": 0,`) {
@@ -98,8 +100,8 @@ func TestStatExact(t *testing.T) {
 	})
 }
 
-// loaded hands the GVL on some thousand times a second, has threads and children come and go, and counts what went
-// wrong.
+// loaded hands the GVL over thousands of times a second. Its threads and children come and go. It counts children with
+// a wrong exit code.
 const loaded = `$stdout.sync = true
 wrong, over = 0, false
 work = [
@@ -114,8 +116,8 @@ over = true
 work.each(&:join)
 puts "wrong: #{wrong}"`
 
-// TestExactLeavesNothing: however ddtop ends, the process's code is the file's afterwards, and the process goes on,
-// with nothing wrong.
+// TestExactLeavesNothing: however ddtop ends, the code of the process is unchanged afterwards. The process goes on
+// without errors.
 func TestExactLeavesNothing(t *testing.T) {
 	t.Parallel()
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
@@ -144,7 +146,7 @@ func TestExactLeavesNothing(t *testing.T) {
 			if err := cmd.Process.Signal(signal); err != nil {
 				t.Error(err)
 			}
-			_ = cmd.Wait() // that it was killed
+			_ = cmd.Wait() // it was killed
 			rubytest.Probed(t, p.PID, false)
 		}
 		p.Send(t, "")

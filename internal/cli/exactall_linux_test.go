@@ -17,17 +17,17 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact/probe"
 )
 
-// exactRecording starts a ddtop that records a process exactly.
+// exactRecording starts a ddtop that records a process in exact mode.
 func exactRecording(t *testing.T, path string, pid int, more ...string) *startedDdtop {
 	t.Helper()
 	d := startDdtop(t, append([]string{"record", "-p", strconv.Itoa(pid), "--exact", "--exact-cost", "off", "-d", "1h", "-o", path}, more...)...)
 	return d
 }
 
-// lostRecords is what ddtop says of records that a full machine's ring had no room for.
+// lostRecords is ddtop's message about lost records. On a busy machine the ring buffer of the probes can be full.
 const lostRecords = "records of exact mode were lost, and what was around them is told as doubtful\n"
 
-// TestExactEverywhere: each command that measures takes --exact, and what it says is exact where it says so.
+// TestExactEverywhere: each command that measures takes --exact. What its output calls exact is exact.
 func TestExactEverywhere(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -38,7 +38,8 @@ func TestExactEverywhere(t *testing.T) {
 		pid, dir := strconv.Itoa(p.PID), t.TempDir()
 		in := func(name string) string { return filepath.Join(dir, name) }
 		exact := []string{"-p", pid, "--exact", "--exact-cost", "off", "-d", "1s"}
-		// Of a full machine's ring records can be lost, which is said.
+		// complete reports whether no records were lost, as can happen on a busy machine. Any other message about exact
+		// mode fails the test.
 		complete := func(what, said string) bool {
 			t.Helper()
 			rest := strings.ReplaceAll(said, lostRecords, "")
@@ -68,14 +69,15 @@ func TestExactEverywhere(t *testing.T) {
 		}
 		run(t, append([]string{"dump"}, exact...)...).want(t, 0)
 
-		// What a recording tells of the same time is exact, too.
+		// The report of a recording is exact, too.
 		asJSON := run(t, "report", in("x.ddtop"), "--json")
 		asJSON.want(t, 0)
 		var told report.Stat
 		if err := json.Unmarshal([]byte(asJSON.out), &told); err != nil {
 			t.Fatal(err)
 		}
-		// Of one that had begun when the recording did, or went on at its end, an end is not known.
+		// Not every wait is exact. A wait may have begun before the recording, or go on at its end. Then one of its
+		// ends is not known.
 		exactly := func(w report.StatWait) bool { return w.Exact }
 		if told.ExactNS <= 0 || told.ExactNS > told.DurationNS || !slices.ContainsFunc(told.LongestWaits, exactly) {
 			t.Errorf("of %d ns %d are exact, of the longest waits %+v", told.DurationNS, told.ExactNS, told.LongestWaits)
@@ -92,7 +94,7 @@ func TestExactEverywhere(t *testing.T) {
 			if err := json.Unmarshal(s.Bytes(), &line); err != nil {
 				t.Fatal(err)
 			}
-			if first++; first > 1 { // the first one's beginning is before the second sample
+			if first++; first > 1 { // the beginning of the first line is not exact, because it is before the second sample
 				known, all = known+line.ExactNS, all+line.DurationNS
 			}
 			if line.ExactNS > line.DurationNS {
@@ -113,7 +115,7 @@ func TestExactEverywhere(t *testing.T) {
 	})
 }
 
-// startedDdtop is a ddtop at work, with what it says.
+// startedDdtop is a running ddtop and its log.
 type startedDdtop struct {
 	pusher
 }
@@ -135,7 +137,7 @@ func startDdtop(t *testing.T, args ...string) *startedDdtop {
 	return d
 }
 
-// follows waits until it follows its process exactly: a recording is begun when the probes are in.
+// follows waits until ddtop follows its process in exact mode. ddtop creates the recording when the probes are in.
 func (d *startedDdtop) follows(t *testing.T, path string) {
 	t.Helper()
 	d.await(t, path, func() bool {
@@ -144,7 +146,7 @@ func (d *startedDdtop) follows(t *testing.T, path string) {
 	})
 }
 
-// records waits until its recording has samples, of which a block is written every two seconds.
+// records waits until the recording has samples. ddtop writes a block of samples every two seconds.
 func (d *startedDdtop) records(t *testing.T, path string) {
 	t.Helper()
 	d.follows(t, path)
@@ -160,7 +162,7 @@ func (d *startedDdtop) records(t *testing.T, path string) {
 	d.await(t, "samples in "+path, func() bool { return size() > before })
 }
 
-// TestExactTwice: two ddtops follow one process; both are right, and when one leaves the other goes on.
+// TestExactTwice: if two ddtops follow one process, both are right. If one of them ends, the other goes on.
 func TestExactTwice(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -193,7 +195,7 @@ func TestExactTwice(t *testing.T) {
 	})
 }
 
-// TestExactEndsInTheMidst: a budget that is spent ends exact mode, not the measurement.
+// TestExactEndsInTheMidst: if exact mode has used up its budget, exact mode ends, but the measurement goes on.
 func TestExactEndsInTheMidst(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
@@ -204,7 +206,8 @@ func TestExactEndsInTheMidst(t *testing.T) {
 			return p
 		}
 		p, path := start(), filepath.Join(t.TempDir(), "x.ddtop")
-		// cheap starts a ddtop, makes the probes dear once it is ready, and ends it some time after they are out.
+		// cheap starts a ddtop with a small budget for exact mode. After ready returns, the program makes the probes
+		// expensive. When the probes are out, cheap lets ddtop sample for a while and then ends it.
 		cheap := func(ready func(*startedDdtop), args ...string) result {
 			t.Helper()
 			cmd, out, errs := prepare(t.Context(), append(args, "-p", strconv.Itoa(p.PID), "--exact", "--exact-cost", "0.1%", "-d", "1h")...)
@@ -218,7 +221,7 @@ func TestExactEndsInTheMidst(t *testing.T) {
 			before := sleeps(t, cmd.Process.Pid)
 			until(t, func() bool {
 				for tid, n := range sleeps(t, cmd.Process.Pid) {
-					if n >= before[tid]+200 { // it wakes up for each sample
+					if n >= before[tid]+200 { // the sampling thread wakes up for each sample
 						return true
 					}
 				}
@@ -229,9 +232,9 @@ func TestExactEndsInTheMidst(t *testing.T) {
 			}
 			return finish(t, cmd, out, errs)
 		}
-		// Of the time before, in which little changes, two samples make a span that is exact.
+		// Before that, little changes. So two samples are enough for an exact span.
 		cheap(func(d *startedDdtop) { d.records(t, path) }, "record", "-o", path).want(t, 0, "exact mode ended itself, and it was sampled from then on: it cost the process")
-		// What changes too often between two samples is not told, so there can be several spans.
+		// If too much changes between two samples, their interval is not exact. So there can be several spans.
 		spans, lastNS := spansIn(t, path)
 		if n := len(spans); n == 0 || spans[n-1].toNS >= lastNS {
 			t.Errorf("%d spans are exact; the last sample is of %d ns", n, lastNS)
@@ -269,7 +272,7 @@ func TestExactEndsInTheMidst(t *testing.T) {
 	})
 }
 
-// sleeps counts how often each thread of a process went to sleep.
+// sleeps returns how often each thread of a process went to sleep, by thread id.
 func sleeps(t *testing.T, pid int) map[string]int {
 	t.Helper()
 	out := make(map[string]int)
@@ -289,7 +292,7 @@ func sleeps(t *testing.T, pid int) map[string]int {
 	return out
 }
 
-// handsOver has two threads hand the GVL to each other as fast as they can, from a line of input on.
+// handsOver has two threads that hand the GVL to each other as fast as they can. They begin after a line of input.
 const handsOver = `$stdout.sync = true
 a, b = Queue.new, Queue.new
 Thread.new { loop { b << a.pop } }
@@ -299,7 +302,7 @@ $stdin.gets
 a << 1
 $stdin.gets`
 
-// TestExactBySignal: whenever a signal comes, no probe is left.
+// TestExactBySignal: whenever a signal ends ddtop, no probe is left in the process.
 func TestExactBySignal(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
@@ -310,7 +313,7 @@ func TestExactBySignal(t *testing.T) {
 		for i, args := range [][]string{{"record", "-o", filepath.Join(dir, "x.ddtop")}, {"stat"}, {"stat", "--interval", "1s"}, {"dump"}} {
 			for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
 				d := startDdtop(t, append(args, "-p", strconv.Itoa(p.PID), "-d", "1h", "--exact", "--exact-cost", "off")...)
-				rubytest.Probed(t, p.PID, true) // the first of them may be there only
+				rubytest.Probed(t, p.PID, true) // maybe only the first probes are in
 				if i == 0 {
 					moreStamps(t, p, p.PID, 20)
 				}
@@ -321,12 +324,12 @@ func TestExactBySignal(t *testing.T) {
 				rubytest.Probed(t, p.PID, false)
 			}
 		}
-		p.Send(t, "") // it still is there, and ends
+		p.Send(t, "") // the program is still there, and ends
 	})
 }
 
-// TestExactWithoutRights: who may read a process and not put probes into it is told what is missing and what to do;
-// exit code 3.
+// TestExactWithoutRights: if a user may read a process but not put probes into it, ddtop says what is missing and what
+// to do. The exit code is 3.
 func TestExactWithoutRights(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
@@ -336,7 +339,7 @@ func TestExactWithoutRights(t *testing.T) {
 	if err := probe.Try(false); err != nil {
 		rubytest.Skip(t, "%v", err)
 	}
-	// Exec makes it readable again for who has become another user.
+	// A process that has changed its user is not readable for this user. Exec makes it readable again.
 	p := rubytest.One(t).Start(t, `require "rbconfig"
 Process::GID.change_privilege(65534)
 Process::UID.change_privilege(65534)

@@ -13,8 +13,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact/probe"
 )
 
-// TestExactBehindAMount: a process that has mounted a folder with a pipe over its libruby's is followed, by a ddtop
-// that has capabilities only: the pipe is not opened, and the probes go into the file that is mapped.
+// TestExactBehindAMount: a process mounts a folder over its libruby's folder, with a pipe in the place of libruby. A
+// ddtop that has capabilities, but is not root, follows the process. It does not open the pipe, and puts the probes
+// into the file that is mapped.
 func TestExactBehindAMount(t *testing.T) {
 	if os.Geteuid() != 0 {
 		rubytest.Skip(t, "needs root")
@@ -23,7 +24,7 @@ func TestExactBehindAMount(t *testing.T) {
 		rubytest.Skip(t, "%v", err)
 	}
 	setpriv := rubytest.Program(t, "setpriv", "util-linux")
-	r := rubytest.Ruby{Name: "host", Bin: rubytest.Program(t, "ruby", "ruby")} // in a chroot the process's path would lead nowhere from here
+	r := rubytest.Ruby{Name: "host", Bin: rubytest.Program(t, "ruby", "ruby")} // the path of a library in a chroot would not exist here
 	p := r.Start(t, `$stdout.sync = true
 3.times { Thread.new { loop { 20_000.times { }; sleep 0.001 } } }
 MOUNT = 165 # on x86_64

@@ -15,8 +15,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// stampsCode defines stamp, which starts threads that write the time again and again, each into a file of its own:
-// whoever reads the clock in Ruby holds the GVL then. They go back and forth between the GVL and a sleep or a write.
+// stampsCode defines stamp, which starts threads that write the time again and again, each into a file of its own. A
+// thread holds the GVL when it reads the clock in Ruby. Between these times the threads sleep or write.
 const stampsCode = `$stdout.sync = true
 def stamp
   3.times do |i|
@@ -35,13 +35,13 @@ def stamp
 end
 `
 
-// stamping writes stamps until a line comes.
+// stamping writes stamps until it gets a line of input.
 const stamping = stampsCode + `stamp
 puts "ready"
 $stdin.gets`
 
-// stampingBesideWork is stamping with a thread that computes half of the time, so that those who write have to wait for
-// the GVL however little CPU the machine gives them.
+// stampingBesideWork is stamping with a thread that computes half of the time. So the threads with stamps have to wait
+// for the GVL, even if the machine gives them little CPU time.
 const stampingBesideWork = stampsCode + `stamp
 Thread.new do
   loop do
@@ -53,7 +53,7 @@ end
 puts "ready"
 $stdin.gets`
 
-// startStamping starts a program that has stamps.
+// startStamping starts a program that writes stamps.
 func startStamping(t *testing.T, r rubytest.Ruby, program string) *rubytest.Process {
 	t.Helper()
 	if !r.AtLeast(3, 1) {
@@ -62,7 +62,7 @@ func startStamping(t *testing.T, r rubytest.Ruby, program string) *rubytest.Proc
 	return r.Start(t, program, rubytest.Options{})
 }
 
-// stampsOf are the times that a process's threads have written so far, by native id.
+// stampsOf returns the times that the threads of a process have written so far, by native thread id.
 func stampsOf(t *testing.T, p *rubytest.Process, pid int) map[int32][]int64 {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(p.HostDir, fmt.Sprintf("stamps-%d-*", pid)))
@@ -80,7 +80,7 @@ func stampsOf(t *testing.T, p *rubytest.Process, pid int) map[int32][]int64 {
 			t.Fatal(err)
 		}
 		lines := strings.Split(string(b), "\n")
-		for _, line := range lines[:len(lines)-1] { // the last one is being written
+		for _, line := range lines[:len(lines)-1] { // the last line may be incomplete
 			ns, err := strconv.ParseInt(line, 10, 64)
 			if err != nil {
 				t.Fatal(err)
@@ -91,13 +91,14 @@ func stampsOf(t *testing.T, p *rubytest.Process, pid int) map[int32][]int64 {
 	return out
 }
 
-// moreStamps waits until each of a process's threads that are there has written n more times.
+// moreStamps waits for more stamps of the living threads of a process. The smallest number of stamps of a thread must
+// grow by n.
 func moreStamps(t *testing.T, p *rubytest.Process, pid, n int) {
 	t.Helper()
 	least := func() int {
 		least, threads := 1<<30, 0
 		for tid, list := range stampsOf(t, p, pid) {
-			if _, err := os.Stat(fmt.Sprintf("/proc/%d/task/%d", pid, tid)); err == nil { // else it is of before an exec
+			if _, err := os.Stat(fmt.Sprintf("/proc/%d/task/%d", pid, tid)); err == nil { // other files are from before an exec
 				least, threads = min(least, len(list)), threads+1
 			}
 		}
@@ -110,13 +111,13 @@ func moreStamps(t *testing.T, p *rubytest.Process, pid, n int) {
 	until(t, func() bool { return least() >= before+n }, "%d more stamps of process %d", n, pid)
 }
 
-// exactSpan is a stretch of time of which all changes are known.
+// exactSpan is an interval in which all changes of the GVL are known.
 type exactSpan struct {
 	fromNS, toNS int64
 	changes      map[int32][]sampler.Change
 }
 
-// spansIn are those that a recording has; lastNS is the time of its last sample.
+// spansIn returns the exact spans of a recording. lastNS is the time of its last sample.
 func spansIn(t *testing.T, path string) (spans []exactSpan, lastNS int64) {
 	t.Helper()
 	r, err := recording.Open(path)
@@ -150,8 +151,8 @@ func spansIn(t *testing.T, path string) (spans []exactSpan, lastNS int64) {
 	return spans, lastNS
 }
 
-// checkStamps looks whether each thread that read the clock held the GVL at that time, by the changes of a recording,
-// and returns for how many times that is known.
+// checkStamps checks that each thread held the GVL when it read the clock, according to the changes in a recording. It
+// returns the number of stamps for which the recording knows this.
 func checkStamps(t *testing.T, path string, stamps map[int32][]int64) (known int) {
 	t.Helper()
 	spans, _ := spansIn(t, path)
@@ -170,7 +171,7 @@ func checkStamps(t *testing.T, path string, stamps map[int32][]int64) (known int
 					return 1
 				})
 				if at < len(changes) && changes[at].Doubtful {
-					continue // records were lost since the change before, which is said
+					continue // records were lost since the change before, and the recording marks this
 				}
 				known++
 				if found || at == 0 || changes[at-1].State != sampler.GVLHeld {

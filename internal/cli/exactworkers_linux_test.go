@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// preforking is a master whose workers write stamps. "replace" has the first one end and another come, "exec" the
-// newest become another Ruby.
+// preforking is a master whose workers write stamps. After the line "replace" it kills the first worker and starts
+// another. After the line "exec" the newest worker becomes another Ruby.
 const preforking = stampsCode + `require "rbconfig"
 def worker
   r, w = IO.pipe
@@ -36,8 +36,8 @@ end
 all.each { |pid, | Process.kill(:KILL, pid) }
 `
 
-// TestExactFollowsWorkers: of a master all workers are followed, each by itself, those that come later, and what they
-// become by exec.
+// TestExactFollowsWorkers: with --children, ddtop follows each worker of a master in exact mode, with a recording for
+// each. ddtop also follows workers that start later, and the program that a worker becomes by exec.
 func TestExactFollowsWorkers(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -53,7 +53,7 @@ func TestExactFollowsWorkers(t *testing.T) {
 		}
 		dir := t.TempDir()
 		d := exactRecording(t, filepath.Join(dir, "all.ddtop"), p.PID, "--children", "--overhead", "off")
-		// name is the recording of a process: it is begun when the process is followed.
+		// name returns the path of a process's recording. ddtop creates it when it follows the process.
 		name := func(pid int, more string) string { return filepath.Join(dir, fmt.Sprintf("all-%d%s.ddtop", pid, more)) }
 		recorded := func(pid int, more string) {
 			t.Helper()
@@ -86,7 +86,7 @@ func TestExactFollowsWorkers(t *testing.T) {
 			delete(after, tid)
 		}
 		for line := range strings.Lines(d.log.String()) {
-			// Of a full machine's ring records are lost, and doubtful is what checkStamps leaves out.
+			// On a busy machine records can be lost. checkStamps leaves out the doubtful times.
 			if strings.Contains(line, "exact") && !strings.Contains(line, lostRecords) {
 				t.Errorf("it says %s", line)
 			}

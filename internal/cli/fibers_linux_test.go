@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// keptFibers has 20 fibers that wait for requests of one route and 10 for those of another; what somebody has typed in
-// has "zq" in it.
+// keptFibers has 20 fibers that wait in requests of one route, and 10 in requests of another route. Text from users
+// contains "zq".
 const keptFibers = `
 $stdout.sync = true
 class KeptError < StandardError; end
@@ -25,7 +25,7 @@ $keep = 30.times.map { |n| Fiber.new { serve(n < 20 ? "/kept/#{n}" : "/other/#{n
 puts "up"
 STDIN.gets`
 
-// statUntil measures until what was measured is as wanted, and returns it.
+// statUntil measures again and again until done accepts the result. It returns the result and the whole JSON.
 func statUntil(t *testing.T, pid int, done func(*report.StatRequests) bool, args ...string) (r report.StatRequests, text string) {
 	t.Helper()
 	for deadline := time.Now().Add(5 * time.Minute); ; {
@@ -44,7 +44,7 @@ func statUntil(t *testing.T, pid int, done func(*report.StatRequests) bool, args
 	}
 }
 
-// TestFibersOptions: --endpoint, --redact and --values hold for the requests of fibers that wait.
+// TestFibersOptions: --endpoint, --redact and --values apply to requests of waiting fibers.
 func TestFibersOptions(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -91,8 +91,8 @@ func TestFibersOptions(t *testing.T) {
 	}
 }
 
-// TestRequestsBesideAnEnumerator: the time of a thread that serves a request, and uses an Enumerator and a fiber of its
-// own for it, is counted once.
+// TestRequestsBesideAnEnumerator: if a thread uses an Enumerator and a fiber while it serves a request, the time of the
+// request counts once.
 func TestRequestsBesideAnEnumerator(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -114,14 +114,14 @@ call({"REQUEST_METHOD" => "GET", "PATH_INFO" => "/kept", "REQUEST_URI" => "/kept
 		fibers += e.FiberNS
 		threads += e.NS.Sleeping
 	}
-	// A look may come before the first one at the thread, and the next one puts it right.
+	// ddtop may read the fibers before it first reads the thread. The next reading corrects the result.
 	if r.Fibers.Requests != 0 || fibers > 5e8 || threads < 2e8 {
 		t.Errorf("%v in fibers, %v in the thread: %+v", time.Duration(fibers), time.Duration(threads), r)
 	}
 }
 
-// TestFibersOfAsync: four tasks of Async, each of which serves requests of 0.6 s one after the other, make four seconds
-// of requests a second.
+// TestFibersOfAsync: each of four tasks of Async serves one request of 0.6 s after another. In one second their
+// requests add up to four seconds.
 func TestFibersOfAsync(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -157,8 +157,9 @@ end`, rubytest.Options{})
 		ended, measured := 0, int64(0)
 		for _, e := range r.Endpoints {
 			fibers, ended, measured = fibers+e.FiberNS, ended+e.Ended, measured+e.Measured
-			// Each lasts 0.6 s or longer, and one that was measured has been seen to begin and to end.
-			if e.Measured > 0 && e.MaxNS+e.UncertaintyNS < 580e6 { // lengths are told to 3 %
+			// Each request lasts 0.6 s or longer. A length is measured only if ddtop saw the begin and the end of the
+			// request.
+			if e.Measured > 0 && e.MaxNS+e.UncertaintyNS < 580e6 { // lengths are known to 3 %
 				t.Fatalf("a request of %v ± %v", time.Duration(e.MaxNS), time.Duration(e.UncertaintyNS))
 			}
 		}

@@ -48,8 +48,8 @@ func TestFormatByName(t *testing.T) {
 	run(t, "report", recorded, "--format", "chrome", "-o", filepath.Join(t.TempDir(), "x.perfetto")).want(t, 0)
 }
 
-// TestEndpointThatWasNotSeen: a --endpoint that matches nothing is an error that lists what is like it, and no report
-// of nothing.
+// TestEndpointThatWasNotSeen: if --endpoint matches nothing, report fails and lists similar routes and classes. It
+// prints no empty report.
 func TestEndpointThatWasNotSeen(t *testing.T) {
 	t.Parallel()
 	recorded := valuesFile(t)

@@ -1,9 +1,9 @@
 package cli
 
-// RecordFormats and ReportFormats are the names of all formats.
+// RecordFormats returns the names of all formats of record.
 func RecordFormats() []string { return formatNames(recordFormats()) }
 
-// ReportFormats: see RecordFormats.
+// ReportFormats returns the names of all formats of report.
 func ReportFormats() []string { return formatNames(reportFormats(nil)) }
 
 func formatNames(list []format) (names []string) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestFullDisk: what could not be printed is an error, help texts too.
+// TestFullDisk: if standard output is on a full disk, a command ends with an error. This is also true for help texts.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)

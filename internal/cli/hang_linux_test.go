@@ -20,11 +20,11 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// quitWithin is how long the end of ddtop is waited for while a read of the target hangs. Two seconds are promised,
-// where there is a CPU; without what is tested it never ends.
+// quitWithin limits how long a test waits for the end of ddtop while a read of the target hangs. ddtop promises two
+// seconds if it gets a CPU. Without the tested code ddtop never ends.
 const quitWithin = rubytest.Timeout
 
-// tasksOf lists the folders of a process's threads.
+// tasksOf returns the folders of a process's threads in /proc.
 func tasksOf(t *testing.T, pid int) []string {
 	t.Helper()
 	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
@@ -34,16 +34,16 @@ func tasksOf(t *testing.T, pid int) []string {
 	return tasks
 }
 
-// betweenTicks are the calls in which the sampling thread sleeps until its next tick. These are clock_nanosleep to an
-// absolute time, and a futex with a mask and a time limit if switch records can end the sleep. Go's futexes have no
-// mask.
+// betweenTicks matches the calls in which the sampling thread sleeps until its next tick. Usually this is
+// clock_nanosleep to an absolute time. If switch records can end the sleep, it is a futex with a mask and a time limit.
+// Go's own futexes have no mask.
 var betweenTicks = regexp.MustCompile(fmt.Sprintf(`^(%d %#x %#x|%d 0x[0-9a-f]+ 0x89 0x0 0x[0-9a-f]+) `,
 	unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, unix.SYS_FUTEX))
 
-// awaitTicks waits until a run of ddtop has ticked some thirty times: so often its sampling thread was seen asleep
-// until its next tick. How often a thread has slept says nothing by itself: within the first tick alone it waits a
-// hundred times, on a machine with more to do than CPUs. What is sampled has to be busy, and there must be no budget:
-// at lower rates ddtop sleeps longer, and in another call.
+// awaitTicks waits until a run of ddtop has ticked about thirty times. It counts how often the sampling thread is
+// asleep until its next tick. The number of all sleeps of a thread says nothing. On a busy machine the thread sleeps a
+// hundred times within the first tick. The target must be busy and the budget must be off, because at lower rates ddtop
+// sleeps longer and in another call.
 func awaitTicks(t *testing.T, pid int) {
 	t.Helper()
 	seen, last := make(map[string]int), make(map[string]int)
@@ -61,7 +61,7 @@ func awaitTicks(t *testing.T, pid int) {
 	}, "thirty ticks")
 }
 
-// awaitSleeps waits until the thread of a run of ddtop that has a raised priority has gone to sleep some times more.
+// awaitSleeps waits for a number of further sleeps of ddtop's thread with a raised priority.
 func awaitSleeps(t *testing.T, pid, times int) {
 	t.Helper()
 	from := -1
@@ -84,8 +84,8 @@ func awaitSleeps(t *testing.T, pid, times int) {
 	}, "%d ticks", times)
 }
 
-// awaitRaised waits until a run of ddtop has raised the priority of its sampling thread, and with --pause of the one
-// that stops.
+// awaitRaised waits until ddtop has raised the priority of its sampling thread. If pause is true, ddtop also raises the
+// priority of the thread that stops the target.
 func awaitRaised(t *testing.T, pid int, pause bool) {
 	t.Helper()
 	threads := 1
@@ -107,7 +107,7 @@ func awaitRaised(t *testing.T, pid int, pause bool) {
 	}, "%d threads with a raised priority", threads)
 }
 
-// slept is how often a thread has gone to sleep.
+// slept returns how often a thread has gone to sleep.
 func slept(task string) int {
 	text, err := os.ReadFile(filepath.Join(task, "status"))
 	if err != nil {
@@ -122,8 +122,7 @@ func slept(task string) int {
 	return n
 }
 
-// awaitHang waits until a thread of ddtop is within a read of memory (process_vm_readv) from which it does not come
-// back.
+// awaitHang waits until a thread of ddtop is in a read of memory (process_vm_readv) that does not return.
 func awaitHang(t *testing.T, pid int) {
 	t.Helper()
 	reading := fmt.Sprintf("%d ", unix.SYS_PROCESS_VM_READV)
@@ -149,7 +148,7 @@ func awaitHang(t *testing.T, pid int) {
 	}, "a read that hangs")
 }
 
-// goesOn checks that no thread of a process is stopped or traced, and that it works.
+// goesOn checks that no thread of a process is stopped or traced, and that the process still works.
 func goesOn(t *testing.T, p *rubytest.Process) {
 	t.Helper()
 	until(t, func() bool {
@@ -176,7 +175,8 @@ func goesOn(t *testing.T, p *rubytest.Process) {
 	until(t, func() bool { return count() != first }, "the target's going on")
 }
 
-// letGoOf checks that the target is as it was: untouched, with its page back, and with its own exit code.
+// letGoOf checks that the target still works and is not stopped. It gives the page back and lets the target end. The
+// target must end with its own exit code.
 func letGoOf(t *testing.T, p *rubytest.Process) {
 	t.Helper()
 	goesOn(t, p)
@@ -187,8 +187,9 @@ func letGoOf(t *testing.T, p *rubytest.Process) {
 	}
 }
 
-// TestQuitsWhileAReadHangs: a page of the target does not come, so that reading it lasts forever. Whatever ddtop does
-// then, a signal ends it, what was measured is there, and the target goes on, also where it is stopped for each sample.
+// TestQuitsWhileAReadHangs: a page of the target is missing, so a read of this page never returns. Whichever command
+// runs, a signal ends it, and its output has what it measured. The target goes on, also if ddtop stops it for each
+// sample (--pause).
 func TestQuitsWhileAReadHangs(t *testing.T) {
 	r := rubytest.One(t)
 	holds := func(path, text string) func(*testing.T, result) {
@@ -214,7 +215,7 @@ func TestQuitsWhileAReadHangs(t *testing.T) {
 			t.Errorf("%d samples in %.300s: %v", s.Samples, got.out, err)
 		}
 	}
-	// In memory: ddtop waits for a disk that is slow, but not for long.
+	// The files are in memory, because ddtop does not wait long for a slow disk.
 	inMemory, err := os.MkdirTemp("/dev/shm", "ddtop-test-")
 	if err != nil {
 		inMemory = t.TempDir()
@@ -261,7 +262,7 @@ func TestQuitsWhileAReadHangs(t *testing.T) {
 				t.Fatal(err)
 			}
 			begun := time.Now()
-			late := time.AfterFunc(quitWithin, cancel) // by SIGKILL
+			late := time.AfterFunc(quitWithin, cancel) // cancel sends SIGKILL
 			defer late.Stop()
 			got := finish(t, cmd, out, errs)
 			t.Logf("it took %v", time.Since(begun))
@@ -272,8 +273,8 @@ func TestQuitsWhileAReadHangs(t *testing.T) {
 	}
 }
 
-// TestDumpOfAHungTarget: with the page gone before ddtop comes, there is nothing to print, and the signal ends it: this
-// is a process that does not answer.
+// TestDumpOfAHungTarget: if the page is missing before ddtop starts, ddtop has nothing to print. A signal ends it, and
+// it reports that the process did not answer.
 func TestDumpOfAHungTarget(t *testing.T) {
 	for _, args := range [][]string{{"dump"}, {"dump", "--pause"}, {"stat"}} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
@@ -298,7 +299,8 @@ func TestDumpOfAHungTarget(t *testing.T) {
 	}
 }
 
-// TestScreenWhileAReadHangs: the screen says that there is no answer, and is left by key and by signal.
+// TestScreenWhileAReadHangs: if a read of the target hangs, the screen shows that there is no answer. A key or a signal
+// still ends ddtop.
 func TestScreenWhileAReadHangs(t *testing.T) {
 	r := rubytest.One(t)
 	for _, c := range []struct {

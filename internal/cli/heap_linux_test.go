@@ -28,7 +28,8 @@ func kindOf(h *report.Heap, class string) (k report.HeapKind) {
 	return k
 }
 
-// TestHeap counts the objects of one process and of two, as text and as JSON. What objects hold is in neither.
+// TestHeap counts the objects of one process and of two, as text and as JSON. The output never has the content of an
+// object.
 func TestHeap(t *testing.T) {
 	ruby := rubytest.One(t)
 	var pids []string
@@ -70,7 +71,8 @@ func TestHeap(t *testing.T) {
 	}
 }
 
-// TestRecordHeap has the objects of a process on the page of a measurement. Two processes have a table each.
+// TestRecordHeap: with --heap, record adds the objects of a process to the HTML page. Two processes have a table each.
+// Other formats and --when refuse --heap.
 func TestRecordHeap(t *testing.T) {
 	ruby := rubytest.One(t)
 	var pids []string
@@ -99,8 +101,8 @@ func TestRecordHeap(t *testing.T) {
 	run(t, "record", pids[0], "--heap", "--when", "wait_p99>200ms", "-o", "x").want(t, 2, "--heap")
 }
 
-// TestHeapGrows measures a program that leaks beside short-lived objects. One Ruby is enough, because TestHeapGrowth
-// has the same rules on all.
+// TestHeapGrows measures a program that leaks objects, and also makes short-lived objects. Only the leak is reported.
+// One Ruby is enough, because TestHeapGrowth checks the same rules on all Rubies.
 func TestHeapGrows(t *testing.T) {
 	rubytest.Long(t)
 	rubytest.OftenEnough(t)
@@ -146,7 +148,8 @@ HOSTILE = Array.new(3) { ("hostile \"\e]0;\a\u202e\xff" + "y" * 3900) }
 Thread.new { sleep }.name = "secret thread"
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestHeapHolders asks who holds objects, and what is big, as text and as JSON. What objects hold is in neither.
+// TestHeapHolders checks --holders, which shows what holds objects, and --biggest, as text and as JSON. Only --values
+// without --redact shows the content of objects.
 func TestHeapHolders(t *testing.T) {
 	p := rubytest.One(t).Start(t, holdersProgram, rubytest.Options{})
 	p.Expect(t, "ready")
@@ -161,7 +164,7 @@ func TestHeapHolders(t *testing.T) {
 	if x == nil || x.Objects != 2000 || len(x.Paths) == 0 || x.Paths[0].Path != "Store::CACHE (Hash) → Array → Session" || x.Paths[0].Objects < 1999 {
 		t.Fatalf("%+v", x)
 	}
-	// A Session and its two Strings, of which one has memory elsewhere.
+	// Each Session has two Strings. One of them has memory outside its slot.
 	if least := uint64(2000 * (3*40 + 100)); x.RetainedBytes < least || x.Paths[0].HolderRetainedBytes <= x.RetainedBytes {
 		t.Errorf("%d bytes retained, at least %d: %+v", x.RetainedBytes, least, x.Paths[0])
 	}
@@ -182,7 +185,7 @@ func TestHeapHolders(t *testing.T) {
 	if !strings.Contains(text.out, "Store::CACHE (Hash) → Array → Session") || !strings.Contains(text.out, "Largest Strings:") {
 		t.Error(text.out)
 	}
-	// What a String holds is shown if it was asked for. The Strings that are equal begin with quotes and escapes.
+	// With --values the content of Strings is shown. The Strings that are equal begin with quotes and escapes.
 	values := run(t, "heap", pid, "--biggest", "--values", "--overhead", "off")
 	values.want(t, 0)
 	if !strings.Contains(values.out, "\n    \"secretsecretsecretsecretsecretsecretsecretsecretsecretsecretsecr\"…\n") ||

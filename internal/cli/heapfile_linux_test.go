@@ -19,7 +19,7 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// dumpProgram has objects of many kinds, and writes its own dump to a file.
+// dumpProgram has objects of many kinds. It writes its heap to a file with ObjectSpace.dump_all.
 const dumpProgram = `
 require "objspace"
 require "set"
@@ -90,7 +90,8 @@ func sameSet(a, b *heapLine) bool {
 
 func sameNumber(a, b *uint64) bool { return a != nil && b != nil && *a == *b }
 
-// TestHeapFile compares a file of ddtop line by line with the one that the same process wrote. It also reads both.
+// TestHeapFile compares ddtop's file of a heap line by line with the file that the process itself wrote. ddtop also
+// reads both files.
 func TestHeapFile(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		dir := t.TempDir()
@@ -99,7 +100,7 @@ func TestHeapFile(t *testing.T) {
 		fd := p.Line(t)
 		p.Expect(t, "ready")
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/fd/%s", p.PID, fd))
-		if err == nil { // 2.7 keeps the rest of the file in a buffer of its own
+		if err == nil { // Ruby 2.7 keeps the end of the file in a buffer, so the last line may be incomplete
 			err = os.WriteFile(theirs, text[:bytes.LastIndexByte(text, '\n')+1], 0o600)
 		}
 		if err != nil {
@@ -140,7 +141,7 @@ func TestHeapFile(t *testing.T) {
 		}
 		t.Logf("%d lines: %d lost, %d types, %d classes, %d references, %d lengths, %d of %d sizes differ; %d more", compared, lost, typed, classed, referenced, lengths,
 			sized, plain, len(got)-compared)
-		// What the program made and freed while it wrote the file differs.
+		// Objects that the program made or freed while it wrote the file differ.
 		few := compared / 500
 		if compared < 10_000 || lost > few || typed > few || classed > few || lengths > few || referenced > compared/100 || sized > plain/50 || len(got) > len(want)+len(want)/5 {
 			t.Error("the files differ")
@@ -168,7 +169,8 @@ func TestHeapFile(t *testing.T) {
 	})
 }
 
-// TestHeapFiles compares two compressed files of a program that made objects meanwhile. It refuses other files.
+// TestHeapFiles compares two compressed files of a program that made objects between them. heap refuses damaged files
+// and wrong arguments.
 func TestHeapFiles(t *testing.T) {
 	p := rubytest.One(t).Start(t, `
 class Made; end
@@ -245,8 +247,8 @@ loop { puts "ready"; $stdout.flush; $stdin.gets or break; 1234.times { keep << M
 	}
 }
 
-// TestHeapOfCore reads the heap from a core file: the counts, who holds objects, and the file of all objects. That core
-// files are read on all Rubies is tested in sampler/live.
+// TestHeapOfCore reads the heap from a core file: the counts, the holders of objects, and the file of all objects.
+// Tests in sampler/live read core files of all Rubies.
 func TestHeapOfCore(t *testing.T) {
 	t.Parallel()
 	gcore := rubytest.Program(t, "gcore", "gdb")

@@ -18,7 +18,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// fragmentProgram takes 40 MB from malloc in four threads, and gives every other block back. Then malloc prints how
+// fragmentProgram allocates 40 MB with malloc in four threads, and frees every second block. Then malloc prints how
 // much of its arenas is in use.
 const fragmentProgram = `
 require "fiddle"
@@ -64,7 +64,7 @@ func partOf(m *report.HeapMemory, kind string) uint64 {
 	return 0
 }
 
-// rollup reads a figure of the kernel, in bytes.
+// rollup returns a value of /proc/PID/smaps_rollup in bytes.
 func rollup(t *testing.T, pid int, name string) uint64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
@@ -83,9 +83,9 @@ func within(got, want uint64, share float64) bool {
 	return float64(max(got, want)-min(got, want)) <= share*float64(want)
 }
 
-// memoryBesideKernel compares the process's sums with the kernel's before and after, and returns what ddtop read.
-// The proportional share changes whenever another process maps the same library, and other tests start and end Rubies.
-// So a reading counts between two of the kernel that are alike.
+// memoryBesideKernel compares ddtop's sums for a process with the kernel's sums, and returns what ddtop read. The
+// proportional share (Pss) changes whenever another process maps the same library, and other tests start and end
+// Rubies. So a reading counts only if the kernel's shares before and after it are alike.
 func memoryBesideKernel(t *testing.T, pid int) (m *report.HeapMemory) {
 	t.Helper()
 	until(t, func() bool {
@@ -104,12 +104,13 @@ func memoryBesideKernel(t *testing.T, pid int) (m *report.HeapMemory) {
 	return m
 }
 
-// TestHeapMemory compares the parts of the memory with the kernel's sums, and malloc's with malloc_stats(3).
+// TestHeapMemory compares the parts of the memory with the kernel's sums. It compares malloc's memory with
+// malloc_stats(3).
 func TestHeapMemory(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, fragmentProgram, rubytest.Options{})
 		p.Expect(t, "joined")
-		// A thread frees its stack after it was joined. What stays is the main thread and Ruby's timer.
+		// A thread may free its stack after the join. Only the main thread and the thread of Ruby's timer stay.
 		until(t, func() bool {
 			tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", p.PID))
 			return err == nil && len(tasks) <= 2
@@ -130,13 +131,13 @@ func TestHeapMemory(t *testing.T) {
 			t.Fatalf("%+v", m.Malloc)
 		case m.Malloc.Allocator == nil || *m.Malloc.Allocator != "glibc" || m.Malloc.Arenas < 5:
 			t.Errorf("%+v", m.Malloc)
-		// malloc counts blocks in its caches as free, and pages that were never touched.
+		// malloc also counts blocks in its caches, and pages that were never touched, as free.
 		case *m.Malloc.FreeBytes < 4*2500*1990 || *m.Malloc.FreeBytes > system-used:
 			t.Errorf("%d bytes free, malloc says %d", *m.Malloc.FreeBytes, system-used)
 		}
 		inUse := m.Malloc.Bytes - *m.Malloc.FreeBytes
 		if !r.AtLeast(3, 0) {
-			inUse += partOf(m, sampler.MemoryRuby) // Ruby has its pages from malloc
+			inUse += partOf(m, sampler.MemoryRuby) // before 3.0, Ruby gets its heap pages from malloc
 		}
 		if !within(inUse, used, 0.02) || m.Malloc.Bytes != partOf(m, sampler.MemoryMalloc) {
 			t.Errorf("%d bytes in use, malloc says %d", inUse, used)
@@ -150,7 +151,8 @@ func TestHeapMemory(t *testing.T) {
 	})
 }
 
-// TestHeapMemoryCopied reads a forked process that wrote to half of a String of its parent.
+// TestHeapMemoryCopied reads a forked process that wrote to half of a String of its parent. ddtop reports how much is
+// copied and how much is shared.
 func TestHeapMemoryCopied(t *testing.T) {
 	p := rubytest.One(t).Start(t, `
 TEXT = "x" * 40_000_000
@@ -189,7 +191,8 @@ Process.kill(:KILL, child)`, rubytest.Options{})
 	p.Wait(t)
 }
 
-// growingProgram lets its memory grow by 40 MB a second: memory of C code, Ruby's Strings, or none of both.
+// growingProgram lets its memory grow by 40 MB a second. With the argument "c" this is memory of C code, with "ruby"
+// Ruby's Strings. With "none" the memory does not grow.
 const growingProgram = `
 require "fiddle"
 def function(name, args, result) Fiddle::Function.new(Fiddle::Handle::DEFAULT[name], args, result); end
@@ -208,7 +211,8 @@ loop do
   sleep 0.05
 end`
 
-// TestHeapMemoryGrown tells memory of C code that grows from Ruby's objects. No class is named for the first.
+// TestHeapMemoryGrown: ddtop distinguishes growing memory of C code from growing memory of Ruby's objects. For C code
+// ddtop names no class, but the code that asks for memory.
 func TestHeapMemoryGrown(t *testing.T) {
 	rubytest.Long(t)
 	for arg, is := range map[string]string{"c": "c_code", "ruby": "objects", "none": ""} {
@@ -248,8 +252,8 @@ func TestHeapMemoryGrown(t *testing.T) {
 	}
 }
 
-// TestHeapReaderNamesCodeThatAsks: while the screen counts, its reader follows the calls that ask for memory. It stops
-// when memory does not grow.
+// TestHeapReaderNamesCodeThatAsks: while memory of C code grows, the reader of the screen follows the calls that ask
+// for memory. When the memory stops growing, the reader stops following them.
 func TestHeapReaderNamesCodeThatAsks(t *testing.T) {
 	if err := live.MayRun(); err != nil {
 		t.Skip(err)
@@ -277,5 +281,5 @@ func TestHeapReaderNamesCodeThatAsks(t *testing.T) {
 	}
 }
 
-// grownBytes is the least growth of memory that is named.
+// grownBytes is the least growth of memory that ddtop reports.
 const grownBytes = 8_000_000

@@ -16,7 +16,8 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// pausing runs ddtop again if a thread got no CPU to stop in time, as it may on a full machine.
+// pausing runs ddtop up to five times, until it does not fail with "Try again". On a busy machine a thread may get no
+// CPU to stop in time.
 func pausing(t *testing.T, args ...string) (r result) {
 	t.Helper()
 	for range 5 {
@@ -27,8 +28,8 @@ func pausing(t *testing.T, args ...string) (r result) {
 	return r
 }
 
-// TestHeapPause counts, explains and dumps a copy of one instant. ddtop says ahead how long the stop will be, and
-// afterwards how long it was.
+// TestHeapPause counts objects, shows their holders and writes a file, each from a copy of one instant. ddtop announces
+// the stop before, and reports its length afterwards.
 func TestHeapPause(t *testing.T) {
 	p := rubytest.One(t).Start(t, heapProgram, rubytest.Options{})
 	p.Expect(t, "ready")
@@ -67,7 +68,8 @@ func TestHeapPause(t *testing.T) {
 	run(t, "heap", "--core", file, "--pause").want(t, 2, "--pause")
 }
 
-// TestHeapPauseKilled kills ddtop from its word that it stops the process until after the stop. The process goes on.
+// TestHeapPauseKilled kills ddtop at different moments, from the announcement of the stop on. The process always goes
+// on.
 func TestHeapPauseKilled(t *testing.T) {
 	const kills, step = 12, 250 * time.Microsecond
 	p := rubytest.One(t).Start(t, `keep = Array.new(400_000) { |i| "string #{i}" }

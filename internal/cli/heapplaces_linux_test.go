@@ -22,7 +22,8 @@ eval("keep += Array.new(2345) { |i| Order.new(i) }", binding, "/srv/shop/cart.rb
 eval("keep += Array.new(45) { |i| Order.new(i) }", binding, "/srv/shop/cart.rb", 30)
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestHeapPlaces has where objects were allocated as text, as JSON, for pprof, from one instant, and without folders.
+// TestHeapPlaces: heap shows where objects were allocated, as text, as JSON and for pprof. With --redact, paths have no
+// folders. With --pause, the places are of one instant.
 func TestHeapPlaces(t *testing.T) {
 	p := rubytest.One(t).Start(t, tracedProgram, rubytest.Options{})
 	p.Expect(t, "ready")
@@ -74,7 +75,7 @@ func TestHeapPlaces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects := make(map[int64]int64) // by the line of the innermost function; 0 is the class
+	objects := make(map[int64]int64) // by the line of the innermost function, with 0 for a sample that has only the class
 	for _, s := range prof.Sample {
 		if s.Label["allocation class"][0] != "Order" {
 			continue

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// What a process calls itself reaches the terminal without control characters and the shell without anything to run.
+// TestHostileNames: a process has control characters and shell commands in its name. ddtop prints no control
+// characters, and completion offers nothing that a shell would execute.
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
 	name := unlike(t, "hostile")

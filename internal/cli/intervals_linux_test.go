@@ -12,7 +12,8 @@ import (
 	"github.com/ddtop/ddtop/internal/stuckfs"
 )
 
-// intervalSums are the times of threads by state of lines of JSON, and what the last line says.
+// intervalSums returns the sum of the intervals in lines of JSON, by thread and state. samples is the number of samples
+// in the last line.
 func intervalSums(t *testing.T, text string) (ns map[string]int64, samples int) {
 	t.Helper()
 	ns = make(map[string]int64)
@@ -39,7 +40,8 @@ func intervalSums(t *testing.T, text string) (ns map[string]int64, samples int) 
 	return ns, samples
 }
 
-// TestIntervalsOfARecording: of a real process they are what stat says of the same recording, to the ns.
+// TestIntervalsOfARecording: the sums of a recording's intervals are the times that report --json shows, to the
+// nanosecond.
 func TestIntervalsOfARecording(t *testing.T) {
 	t.Parallel()
 	path, _ := record(t, "-d", "3s")
@@ -68,7 +70,7 @@ func TestIntervalsOfARecording(t *testing.T) {
 			}
 		}
 	}
-	// As they come, from the process itself, without names.
+	// record can write the intervals while it measures, here without names.
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")
 	file := filepath.Join(t.TempDir(), "x.jsonl")
@@ -79,8 +81,8 @@ func TestIntervalsOfARecording(t *testing.T) {
 	}
 }
 
-// TestIntervalsOnABadDisk: a full disk ends it with an error that says where what was written is; one that hangs does
-// not keep a signal from it.
+// TestIntervalsOnABadDisk: if the disk is full, record ends with an error that says where the written part is. If the
+// disk hangs, a signal still ends record.
 func TestIntervalsOnABadDisk(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()

@@ -13,13 +13,14 @@ import (
 	"github.com/ddtop/ddtop/internal/elftest"
 )
 
-// slowDebugInfo is a file whose debug information takes long: 1,000 units of 60 entries, each with 200 names of 4 kB.
+// slowDebugInfo returns a file whose debug information takes long to read. It has 1,000 units of 60 entries, each with
+// 200 names of 4 kB.
 func slowDebugInfo(t *testing.T) []byte {
 	const attributes, entries, units = 200, 60, 1000
 	const compileUnit, baseType, attrName, formStrp = 0x11, 0x24, 0x03, 0x0e // DWARF 4, section 7.5
 	abbrevs := []byte{1, compileUnit, 1, 0, 0, 2, baseType, 0}
 	abbrevs = append(append(abbrevs, bytes.Repeat([]byte{attrName, formStrp}, attributes)...), 0, 0, 0)
-	entry := append([]byte{2}, make([]byte, 4*attributes)...) // all names are the one at 0
+	entry := append([]byte{2}, make([]byte, 4*attributes)...) // all names are the string at offset 0
 	body := append(append([]byte{1}, bytes.Repeat(entry, entries)...), 0)
 	unit := binary.LittleEndian.AppendUint32(nil, uint32(7+len(body)))
 	unit = append(append(unit, 4, 0, 0, 0, 0, 0, 8), body...)
@@ -29,7 +30,7 @@ func slowDebugInfo(t *testing.T) []byte {
 		{Name: ".debug_str", Type: elf.SHT_PROGBITS, Content: append(bytes.Repeat([]byte("x"), 4095), 0)}}, nil)
 }
 
-// TestLayoutEnds: ctrl-c ends the reading of debug information that takes long, which costs little memory.
+// TestLayoutEnds: if debug information takes long to read, ctrl-c ends the reading. The reading takes little memory.
 func TestLayoutEnds(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "libruby.so.9.9")

@@ -19,7 +19,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// leaderEnds is a program whose first thread ends by pthread_exit when it is told to, while others go on.
+// leaderEnds is a program whose first thread ends by pthread_exit after a line of input. The other threads go on.
 const leaderEnds = `require "fiddle"
 $stdout.sync = true
 Thread.new { Thread.current.name = "survivor"; x = 0; loop { 20_000.times { |i| x ^= i }; sleep 0.01 } }
@@ -29,7 +29,8 @@ STDIN.gets
 Fiddle::Function.new(Fiddle.dlopen(nil)["pthread_exit"], [Fiddle::TYPE_VOIDP], Fiddle::TYPE_VOID).call(nil)
 `
 
-// startLines starts a ddtop whose output is read while it runs. next returns the next line, and end waits for the end.
+// startLines starts a ddtop and reads its output while it runs. next returns the next line. end waits until ddtop ends
+// and returns its result.
 func startLines(t *testing.T, args ...string) (cmd *exec.Cmd, next func() string, end func() result) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -58,7 +59,8 @@ func startLines(t *testing.T, args ...string) (cmd *exec.Cmd, next func() string
 	}
 }
 
-// TestFirstThreadEnds: the process goes on without its first thread, before ddtop looks at it and while it does.
+// TestFirstThreadEnds: if the first thread of a process ends, the process goes on, and all commands work. The thread
+// ends before ddtop attaches, or while ddtop measures.
 func TestFirstThreadEnds(t *testing.T) {
 	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, leaderEnds, rubytest.Options{})
@@ -68,7 +70,7 @@ func TestFirstThreadEnds(t *testing.T) {
 		next()
 		p.Send(t, "exit")
 		waitForState(t, p.PID, "Z")
-		for range 5 { // half a second behind what was on its way
+		for range 5 { // half a second, so that earlier lines are over
 			next()
 		}
 		ps := run(t, "ps")
@@ -81,7 +83,7 @@ func TestFirstThreadEnds(t *testing.T) {
 		}
 		says := "its native thread has ended, and Ruby does not know"
 		if major, _ := r.Release(); major < 3 {
-			says = "kernel not asked yet" // Ruby 2 stores no tid, and libc forgets that of a thread that has ended
+			says = "kernel not asked yet" // Ruby 2 stores no tid, and libc forgets the tid of a thread that has ended
 		}
 		if !regexp.MustCompile(`(?m)^main #1 .*\n  unknown: ` + says + `$`).MatchString(d.out) {
 			t.Errorf("dump does not say of the main thread that it is unknown: %s:\n%s", says, d.out)
@@ -108,7 +110,8 @@ func TestFirstThreadEnds(t *testing.T) {
 	})
 }
 
-// TestFirstThreadEndsWithGVL: no thread gets the GVL again once its holder has ended by pthread_exit.
+// TestFirstThreadEndsWithGVL: if the first thread ends by pthread_exit while it holds the GVL, no thread gets the GVL
+// again. dump says so.
 func TestFirstThreadEndsWithGVL(t *testing.T) {
 	p := rubytest.One(t).Start(t, strings.Replace(leaderEnds, "Fiddle::TYPE_VOID)", "Fiddle::TYPE_VOID, need_gvl: true)", 1), rubytest.Options{})
 	p.Expect(t, "up")
@@ -120,8 +123,8 @@ func TestFirstThreadEndsWithGVL(t *testing.T) {
 	}
 }
 
-// TestHolderEnds: a thread other than the first one ends by pthread_exit while it holds the GVL and is watched. It does
-// not run from then on.
+// TestHolderEnds: a thread other than the first ends by pthread_exit while it holds the GVL and ddtop measures. From
+// then on, the thread counts as stalled and not as running.
 func TestHolderEnds(t *testing.T) {
 	p := rubytest.One(t).Start(t, `require "fiddle"
 $stdout.sync = true
@@ -155,7 +158,7 @@ sleep
 	end()
 }
 
-// TestNoDescriptors: a ddtop that may open few files says what to do, wherever it stops.
+// TestNoDescriptors: if ddtop may open too few files, it says what to do, whichever step fails.
 func TestNoDescriptors(t *testing.T) {
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")
@@ -192,11 +195,11 @@ func TestEndsAreNotMistaken(t *testing.T) {
 			if err := unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1, Max: 4096}, nil); err != nil {
 				t.Fatal(err)
 			}
-			for range 25 { // it is asked once a second whether the process lives
+			for range 25 { // ddtop checks once a second whether the process lives
 				next()
 			}
 			p.Signal(t, syscall.SIGKILL)
-			if name == "children" { // nothing but /proc tells of the end of a group
+			if name == "children" { // only /proc shows the end of a group
 				if err := unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1024, Max: 4096}, nil); err != nil {
 					t.Fatal(err)
 				}
@@ -206,8 +209,8 @@ func TestEndsAreNotMistaken(t *testing.T) {
 	}
 }
 
-// TestTooFewDescriptors: what can't be looked at for lack of descriptors is neither gone nor forbidden. With fewer than
-// eight, and the two of its own poller, the Go runtime does not start.
+// TestTooFewDescriptors: if ddtop lacks descriptors to read a process, it does not report that the process has ended or
+// is forbidden. With fewer than eight descriptors, and two more for its poller, Go's runtime does not start.
 func TestTooFewDescriptors(t *testing.T) {
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")
@@ -231,7 +234,8 @@ func TestTooFewDescriptors(t *testing.T) {
 	}
 }
 
-// TestScreenSaysSinceWhenItIsNotRead: the kernel refuses to have the process read for a while.
+// TestScreenSaysSinceWhenItIsNotRead: the kernel forbids ddtop to read the process for a while. The screen shows since
+// when, and not LIVE. Afterwards the screen shows LIVE again.
 func TestScreenSaysSinceWhenItIsNotRead(t *testing.T) {
 	if os.Geteuid() != 0 {
 		rubytest.Skip(t, "becoming another user needs root")
@@ -261,7 +265,7 @@ CODE
 	p.Expect(t, "done")
 	x.see(t, "not read since ")
 	x.forget()
-	x.see(t, "not read since ") // of a picture that was begun after that
+	x.see(t, "not read since ") // in a screen that was drawn after the change
 	if strings.Contains(x.text(), "LIVE") {
 		t.Errorf("LIVE is on the screen: %s", tail(x))
 	}

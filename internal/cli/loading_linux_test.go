@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// largeRecording is a recording followed by zeros, as a file system may leave it after a crash: all of it is looked
-// through for whole blocks. The zeros take no room on the disk.
+// largeRecording returns a recording that is followed by zeros, as a file system may leave it after a crash. ddtop
+// searches the whole file for complete blocks. The zeros take no room on the disk.
 func largeRecording(t *testing.T, bytes int64) string {
 	t.Helper()
 	data, err := os.ReadFile("../../recording/testdata/version1.ddtop")
@@ -26,7 +26,8 @@ func largeRecording(t *testing.T, bytes int64) string {
 	return path
 }
 
-// A large recording is opened with a bar that says how far that is, and nobody has to wait for it.
+// TestReplayOfALargeRecording: while ddtop opens a large recording, a bar shows the progress. A key or a signal ends
+// the opening.
 func TestReplayOfALargeRecording(t *testing.T) {
 	t.Parallel()
 	path := largeRecording(t, 1<<42)
@@ -42,7 +43,7 @@ func TestReplayOfALargeRecording(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			x := inTerminal(t, "replay", path)
 			x.see(t, "opening large.ddtop")
-			x.see(t, "B of 4398.0 GB") // MB, or GB where the machine is quick
+			x.see(t, "B of 4398.0 GB") // MB, or GB on a fast machine
 			c.leave(x)
 			x.leaves(t, 0)
 		})
@@ -60,7 +61,7 @@ func TestReplayOfALargeRecording(t *testing.T) {
 	})
 }
 
-// After the bar comes the screen, with the keys going to it.
+// TestReplayComesAfterTheBar: after the bar, the screen of the recording appears and gets the keys.
 func TestReplayComesAfterTheBar(t *testing.T) {
 	t.Parallel()
 	x := inTerminal(t, "replay", largeRecording(t, 1<<29))
@@ -71,8 +72,8 @@ func TestReplayComesAfterTheBar(t *testing.T) {
 	x.leaves(t, 0)
 }
 
-// A command in which no VM is up yet is waited for with a picture; left, ddtop waits for the command alone, as after a
-// screen.
+// TestWaitingForACommand: while a command has no Ruby VM, the screen shows that ddtop waits for one. If the user leaves
+// this screen, ddtop waits for the end of the command, as after other screens.
 func TestWaitingForACommand(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir()) // for the output's file
 	x := inTerminal(t, "--", "/bin/sh", "-c", "echo started; exec sleep 1000")
@@ -91,7 +92,7 @@ func TestWaitingForACommand(t *testing.T) {
 	}
 }
 
-// A command that ends without a VM ends the waiting, with its exit code.
+// TestACommandWithoutRuby: if a command ends without a Ruby VM, ddtop ends with the exit code of the command.
 func TestACommandWithoutRuby(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	seen := filepath.Join(t.TempDir(), "seen")

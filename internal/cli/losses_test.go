@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// heldFile is a file on a disk that takes nothing until it is let go.
+// heldFile is a file on a disk that accepts nothing until held is closed.
 type heldFile struct {
 	*os.File
 	held chan struct{}
@@ -25,8 +25,8 @@ func (f *heldFile) Write(b []byte) (int, error) {
 	return f.File.Write(b)
 }
 
-// TestReportOfWhatTheDiskLost: samples that were given up for a disk too slow are counted by a report of the recording,
-// also those of its very end.
+// TestReportOfWhatTheDiskLost: samples are dropped because the disk is too slow. The report of the recording counts
+// them, also at the end of the recording.
 func TestReportOfWhatTheDiskLost(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.ddtop")
 	file, err := os.Create(path)

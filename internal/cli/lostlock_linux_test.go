@@ -11,7 +11,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// forkedLock forks while a thread holds a mutex of C code, which its child then waits for; keep: with the GVL.
+// forkedLock forks while a thread holds a mutex of C code. Then the child waits for this mutex. If KEEP is true, it
+// keeps the GVL while it waits.
 const forkedLock = `
 require "fiddle"
 libc = Fiddle.dlopen(nil)
@@ -26,8 +27,9 @@ $stdout.flush
 TAKE.call(LOCK)
 `
 
-// TestLockLostAtFork: a thread that waits for a lock that was held at fork by a thread that was not copied is said to,
-// whether it keeps the GVL. In the parent, whose thread has the lock, nothing of the kind is said.
+// TestLockLostAtFork: a child waits for a lock that a thread of its parent held at the fork. The child has no copy of
+// this thread, and dump says so, whether the waiting thread keeps the GVL or not. For the parent, whose thread has the
+// lock, dump does not say this.
 func TestLockLostAtFork(t *testing.T) {
 	const words = "held at fork by a thread that does not exist here"
 	for _, keep := range []bool{false, true} {
@@ -63,7 +65,7 @@ func TestLockLostAtFork(t *testing.T) {
 		if keep {
 			want = "stalled"
 		}
-		for end := time.Now().Add(rubytest.Timeout); ; { // it is on its way to the lock
+		for end := time.Now().Add(rubytest.Timeout); ; { // at first the child is on its way to the lock
 			got, call := state(child)
 			if got == want && call == "(lock of no thread)" {
 				break

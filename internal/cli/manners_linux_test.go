@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestMannersOfTheScreen presses keys in a real terminal before a real Ruby: snapshot, recording and note are where the
-// screen says, and the mouse is off at the end.
+// TestMannersOfTheScreen presses keys in a real terminal for a real Ruby. The snapshot and the recording are in the
+// folder of the settings, and a note is confirmed. At the end the mouse is off.
 func TestMannersOfTheScreen(t *testing.T) {
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestMatchTwice: two --match follow the processes of either, and one that is no expression is refused at once.
+// TestMatchTwice: if --match is given twice, ddtop follows processes that match either expression. An invalid
+// expression is refused at once.
 func TestMatchTwice(t *testing.T) {
 	var m matchFlag
 	for _, text := range []string{"puma.*shop", "sidekiq|good_job"} {

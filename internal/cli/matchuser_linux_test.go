@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestUserOfMatch: --user, by name or number, takes the processes of that user only, needs --match, and refuses a name
-// of no user.
+// TestUserOfMatch: --user takes a name or a number, and limits --match to the processes of this user. ddtop refuses
+// --user without --match, and the name of an unknown user.
 func TestUserOfMatch(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, for a process of another user")
@@ -33,7 +33,7 @@ func TestUserOfMatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer sh.Wait()
-	defer in.Close() // its end
+	defer in.Close() // this ends the shell
 	if _, err := out.Read(make([]byte, 16)); err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ var matrixPage = filepath.Join("..", "..", "docs", "matrix.md")
 type way struct {
 	name, kernel string
 	flags        []string
-	// can says why the machine does not allow it. It is nil if every machine does.
+	// can returns why the machine does not allow this way. It is nil if every machine allows it.
 	can func() error
 	// used reports whether a measurement was made this way.
 	used func(*report.Stat) bool
@@ -50,15 +50,15 @@ const (
 	untested = "untested"
 )
 
-// tryWays follows a program on a Ruby in each way, and returns the results. Two threads of it compute, so each has the
-// GVL and waits for it. A way that the machine does not allow has no result.
+// tryWays follows a program on a Ruby in each way, and returns the results. Two threads of the program compute, so each
+// of them holds the GVL and waits for it. If the machine does not allow a way, its result is empty.
 func tryWays(t *testing.T, r rubytest.Ruby) []string {
 	p := r.Start(t, handsOn, rubytest.Options{RubyArgs: []string{"--disable=gems"}})
 	p.Expect(t, "ready")
 	results := make([]string, len(ways))
 	for i, w := range ways {
 		if r.Emulator != "" && w.name != "polling" {
-			results[i] = untested // the kernel's word would be about the emulator
+			results[i] = untested // the kernel would describe the emulator
 			continue
 		}
 		if w.can != nil {
@@ -93,7 +93,7 @@ func tryWays(t *testing.T, r rubytest.Ruby) []string {
 	return results
 }
 
-// kindOfRuby is the beginning of a Ruby's row: its release, C library and machine.
+// kindOfRuby returns the first cells of a Ruby's row: its release, C library and machine.
 func kindOfRuby(r rubytest.Ruby) string {
 	libc, machine := "glibc", map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
 	if strings.HasSuffix(r.Name, "-musl") {
@@ -106,8 +106,8 @@ func kindOfRuby(r rubytest.Ruby) string {
 	return fmt.Sprintf("| %d.%d | %s | %s |", major, minor, libc, machine)
 }
 
-// TestMatrix follows a program in every way on every kind of Ruby, and docs/matrix.md says what came of it. With
-// -update it writes the page.
+// TestMatrix follows a program in every way on every kind of Ruby, and compares the results with docs/matrix.md. With
+// -update it writes this page.
 func TestMatrix(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rows := make(map[string][]string)
@@ -122,7 +122,7 @@ func TestMatrix(t *testing.T) {
 	}
 	try := func(t *testing.T, r rubytest.Ruby) {
 		if r.Root == "" {
-			return // the page is of Rubies that every machine can have
+			return // the page only has Rubies that every machine can have
 		}
 		got, kind := tryWays(t, r), kindOfRuby(r)
 		if *update {

@@ -26,7 +26,7 @@ func startMCP(t *testing.T, args ...string) *mcp.ClientSession {
 	return s
 }
 
-// callTool calls a tool and returns its text.
+// callTool calls a tool and returns its text. failed is true if the tool reports an error.
 func callTool(t *testing.T, s *mcp.ClientSession, name string, args map[string]any) (text string, failed bool) {
 	t.Helper()
 	r, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: name, Arguments: args})
@@ -42,8 +42,8 @@ func callTool(t *testing.T, s *mcp.ClientSession, name string, args map[string]a
 	return text, r.IsError
 }
 
-// TestMCP: every tool only reads, answers about a deadlocked Ruby, and leaves out names. Values and wrong calls are
-// refused.
+// TestMCP: every tool only reads, answers about a deadlocked Ruby, and leaves out names. A request for values is
+// refused without --values. Wrong calls are refused, too.
 func TestMCP(t *testing.T) {
 	t.Parallel()
 	ruby := rubytest.One(t).Start(t, strings.Replace(deadlockedRuby, `puts "up"`, `

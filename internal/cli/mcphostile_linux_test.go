@@ -16,8 +16,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestMCPHostileCalls: no argument makes a tool answer with more than 32 KB, read a file that is no recording, or hang.
-// After all of them the server still answers.
+// TestMCPHostileCalls: no argument makes a tool hang, answer with much more than 32 KB, or read a file that is no
+// recording. After all these calls the server still answers.
 func TestMCPHostileCalls(t *testing.T) {
 	t.Parallel()
 	s := startMCP(t)
@@ -58,7 +58,8 @@ func TestMCPHostileCalls(t *testing.T) {
 	}
 }
 
-// TestMCPCancelledCalls: a cancelled measurement makes room for the next call, and calls beyond the places wait.
+// TestMCPCancelledCalls: twenty measurements are called at once, more than the server runs at the same time. If they
+// are cancelled, the next call gets a result.
 func TestMCPCancelledCalls(t *testing.T) {
 	t.Parallel()
 	ruby := rubytest.One(t).Start(t, idleRuby, rubytest.Options{})

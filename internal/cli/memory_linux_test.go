@@ -10,10 +10,10 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// mostMemory is what a run of ddtop may take at most, in bytes, whatever a process or a file does.
+// mostMemory limits the memory of a run of ddtop, in bytes, whatever a process or a file contains.
 const mostMemory = 512 << 20
 
-// runMeasured is run, with the most memory that the run took.
+// runMeasured is like run, but also returns the most memory that the run took.
 func runMeasured(t *testing.T, args ...string) (r result, bytes int64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -26,8 +26,8 @@ func runMeasured(t *testing.T, args ...string) (r result, bytes int64) {
 	return r, cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
 }
 
-// TestLyingRecording: a recording of 6,539 bytes whose one block holds 60 million empty strings is refused, with the
-// place, and costs little memory.
+// TestLyingRecording: the only block of a recording of 6,539 bytes has 60 million empty strings. ddtop refuses the
+// recording, reports the place, and takes little memory.
 func TestLyingRecording(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join("testdata", "lies.ddtop")
@@ -64,7 +64,7 @@ $stdout.sync = true
 puts "up"
 sleep`
 
-// TestHoarder: a program that is out to fill ddtop's memory does not.
+// TestHoarder: if a program tries to fill the memory of ddtop, ddtop stays below mostMemory.
 func TestHoarder(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()

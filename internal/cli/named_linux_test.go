@@ -16,7 +16,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// named starts a Ruby that calls itself by a title, which has other words behind its name.
+// named starts a Ruby that sets its own title. The title can have more words after the name.
 func named(t *testing.T, title string) *rubytest.Process {
 	t.Helper()
 	p := rubytest.One(t).Start(t, "Process.setproctitle("+strconv.Quote(title)+")\n"+spinner, rubytest.Options{})
@@ -24,12 +24,13 @@ func named(t *testing.T, title string) *rubytest.Process {
 	return p
 }
 
-// unlike is a name that no other process of the machine has.
+// unlike returns a name that no other process of the machine has.
 func unlike(t *testing.T, word string) string {
 	return word + strconv.Itoa(os.Getpid())
 }
 
-// A word behind a command's name stands for the process that has it in its name, and for -p and its PID.
+// TestProcessesByTheirNames: a word after a command selects the process that has the word in its name. A PID without -p
+// selects its process, too.
 func TestProcessesByTheirNames(t *testing.T) {
 	t.Parallel()
 	name := unlike(t, "Fishmonger")
@@ -58,7 +59,7 @@ func TestProcessesByTheirNames(t *testing.T) {
 	}
 }
 
-// namedCluster starts a master with two workers, of which the second is busy, that say in their titles what they are.
+// namedCluster starts a master with two workers, whose titles describe them. The second worker is busy.
 func namedCluster(t *testing.T, name string) *rubytest.Process {
 	t.Helper()
 	p := rubytest.One(t).Start(t, `
@@ -79,7 +80,8 @@ func namedCluster(t *testing.T, name string) *rubytest.Process {
 	return p
 }
 
-// A name that one cluster has means all of it: its workers are measured together, and have their numbers.
+// TestNameOfACluster: if only one cluster has a name, the name selects the whole cluster. Its workers are measured
+// together and have their numbers.
 func TestNameOfACluster(t *testing.T) {
 	t.Parallel()
 	name := unlike(t, "fleet")
@@ -125,7 +127,8 @@ func TestNameOfACluster(t *testing.T) {
 	x.leaves(t, 0)
 }
 
-// A name that two clusters have is refused without a terminal, with a list of them; --children takes all.
+// TestProcessesOfOneName: if two clusters have a name, ddtop without a terminal refuses the name and lists their
+// processes. With --children it takes all of them.
 func TestProcessesOfOneName(t *testing.T) {
 	t.Parallel()
 	name := unlike(t, "armada")
@@ -153,7 +156,7 @@ func TestProcessesOfOneName(t *testing.T) {
 	x.leaves(t, 0)
 }
 
-// The screen of a master says that it has workers, and a key leads to them.
+// TestScreenOfAMaster: the screen of a master shows that it has workers. The tab key leads to them.
 func TestScreenOfAMaster(t *testing.T) {
 	t.Parallel()
 	name := unlike(t, "galley")
@@ -168,7 +171,8 @@ func TestScreenOfAMaster(t *testing.T) {
 	x.leaves(t, 0)
 }
 
-// The list is a tree: a master is followed by its workers, the one that takes most CPU first.
+// TestListIsATree: the list of processes is a tree. The workers of a master follow it, and the worker that takes most
+// CPU time is first.
 func TestListIsATree(t *testing.T) {
 	t.Parallel()
 	name := unlike(t, "convoy")
@@ -181,7 +185,7 @@ func TestListIsATree(t *testing.T) {
 		RSSBytes  *int64 `json:"rss_bytes"`
 	}
 	var list []process
-	until(t, func() bool { // a machine that is full can give the busy one no CPU for a while
+	until(t, func() bool { // on a busy machine the busy worker may get no CPU for a while
 		r := run(t, "ps", "--json")
 		r.want(t, 0)
 		list = nil
@@ -209,7 +213,8 @@ func TestListIsATree(t *testing.T) {
 	}
 }
 
-// The list is moved in with arrows, filtered by typing and left without a process.
+// TestListOfProcesses: typing filters the list of processes, and the enter key opens a process. The list can be left
+// without choosing a process. Without a terminal, ddtop prints the list.
 func TestListOfProcesses(t *testing.T) {
 	t.Parallel()
 	name := unlike(t, "lister")
@@ -245,7 +250,8 @@ func TestListOfProcesses(t *testing.T) {
 	}
 }
 
-// fakeSudo puts a program "sudo" into a folder that prints its arguments and what it was given of the settings.
+// fakeSudo makes a folder with a program "sudo" and a folder for settings. The program prints its arguments and the
+// variables that it got.
 func fakeSudo(t *testing.T) (path string) {
 	t.Helper()
 	folder, err := os.MkdirTemp("/tmp", "ddtop-sudo-")
@@ -269,7 +275,8 @@ func fakeSudo(t *testing.T) (path string) {
 	return folder
 }
 
-// Who may not read a process, and could as root, is offered to run the same with sudo.
+// TestSudoIsOffered: if a user may not read a process but root may, ddtop offers to run the same command with sudo.
+// Without a terminal, it only prints the command.
 func TestSudoIsOffered(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -346,7 +353,8 @@ func mayBecomeRoot(t *testing.T) bool {
 	return free && bounding&(1<<19) != 0
 }
 
-// Where there is one Ruby process only, as in most containers, ddtop alone attaches to it, and says so.
+// TestTheOnlyRubyIsAttachedTo: if there is only one Ruby process, as in most containers, ddtop without arguments
+// attaches to it and says so.
 func TestTheOnlyRubyIsAttachedTo(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -368,15 +376,15 @@ func TestTheOnlyRubyIsAttachedTo(t *testing.T) {
 	x.leaves(t, 0)
 }
 
-// TestCompletionOffersProcesses: where a command takes a process, a shell is offered the PIDs of Ruby processes with
-// their titles.
+// TestCompletionOffersProcesses: if a command takes a process, completion offers the PIDs of Ruby processes with their
+// titles.
 func TestCompletionOffersProcesses(t *testing.T) {
 	t.Parallel()
 	name := unlike(t, "completed")
 	p := named(t, name)
 	want := strconv.Itoa(p.PID) + "\t" + name + "\n"
 	for _, words := range [][]string{{"dump", ""}, {"stat", "-p", ""}, {"record", ""}, {"doctor", ""}, {""}} {
-		// Where the machine has no time for it, a list has programs' names for titles (attach.List).
+		// On a busy machine a list may have the names of programs in place of titles (attach.List).
 		for deadline := time.Now().Add(rubytest.Timeout); ; {
 			r := run(t, append([]string{"__complete"}, words...)...)
 			if r.code == 0 && strings.Contains(r.out, want) {

@@ -12,8 +12,8 @@ import (
 )
 
 // TestMatchSaysThatNothingMatches: push says that no Ruby matches --match now. A shell or a sudo with the same words in
-// its command line is no Ruby. If a Ruby matches, push does not say that. Each push is ended at once, also while it
-// opens its folder.
+// its command line is no Ruby. If a Ruby matches, push does not say this. The test ends each push at once, even while
+// push opens its folder.
 func TestMatchSaysThatNothingMatches(t *testing.T) {
 	t.Parallel()
 	name := unlike(t, "wrapped")

@@ -7,7 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// TestNoMatchWithoutAnAnswer: ddtop says that a word is no command, also if a process did not answer.
+// TestNoMatchWithoutAnAnswer: if no command or process has a name, ddtop says so. It adds how many processes did not
+// answer.
 func TestNoMatchWithoutAnAnswer(t *testing.T) {
 	root := &cobra.Command{Use: "ddtop", SuggestionsMinimumDistance: 2}
 	dump := &cobra.Command{Use: "dump", Run: func(*cobra.Command, []string) {}}

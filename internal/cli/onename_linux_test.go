@@ -16,8 +16,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// shownRequest is a request of a recording. route is known in the last 300 ms. It is empty if it never is. noPath is
-// set for a recording without patterns of paths.
+// A shownRequest is a request of a recording. Its route becomes known in its last 300 ms. route is empty if the route
+// never becomes known. noPath is set for a recording without patterns of paths.
 type shownRequest struct {
 	path, route string
 	noPath      bool
@@ -25,7 +25,7 @@ type shownRequest struct {
 	of string
 }
 
-// lateNames is a recording of one thread that has a request a second.
+// lateNames returns the path of a recording of one thread that has one request per second.
 func lateNames(t *testing.T, requests ...shownRequest) string {
 	t.Helper()
 	d := sampler.NewDictionary()
@@ -73,8 +73,9 @@ func lateNames(t *testing.T, requests ...shownRequest) string {
 	return path
 }
 
-// TestOneNameInAllOutputs: of one recording, stat, profiles and the page give all time of a request to one name,
-// whenever it became known. A request whose route was never seen has the route of others with its path.
+// TestOneNameInAllOutputs: stat, profiles and the page of one recording give all time of a request to the same name,
+// whenever the name became known. A request whose route was never seen gets the route of other requests with the same
+// path.
 func TestOneNameInAllOutputs(t *testing.T) {
 	t.Parallel()
 	late := shownRequest{path: "GET /mixed", route: "GET mixed#show"}
@@ -177,7 +178,7 @@ func oneName(t *testing.T, file string) {
 	}
 }
 
-// TestPathsThatNameNoRoute: a path with two routes, and a path that no route matches, have rows of their own.
+// TestPathsThatNameNoRoute: a path with two routes keeps a row of its own. So does a path that no route matches.
 func TestPathsThatNameNoRoute(t *testing.T) {
 	t.Parallel()
 	out := run(t, "report", lateNames(t, shownRequest{path: "GET /a/:id"}, shownRequest{path: "GET /a/:id", route: "GET a#show"},

@@ -21,7 +21,7 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// restSource is a process of which only its description is asked.
+// restSource is a source that only describes its process.
 type restSource struct {
 	sampler.Source
 	process sampler.Process
@@ -31,8 +31,8 @@ type restSource struct {
 func (s restSource) Process() sampler.Process        { return s.process }
 func (s restSource) Dictionary() *sampler.Dictionary { return s.dict }
 
-// restingThreads are threads by name: the methods of their stacks, innermost first, and what they wait in. Half of them
-// have nothing to do.
+// restingThreads are the threads of the test. stack lists the methods of a thread, innermost first. rests is set if
+// the thread has nothing to do. sleeps is set if it waits in a sleep.
 var restingThreads = []struct {
 	name   string
 	rests  bool
@@ -53,8 +53,8 @@ var restingThreads = []struct {
 	{"runs", false, false, []string{"Shop#sum"}},
 }
 
-// TestOneRuleOfRest: the screen, the page, the flamegraph and the pprof profile of one recording leave out the time of
-// the same threads.
+// TestOneRuleOfRest: the screen, the page, the flamegraph and the pprof profile of the same samples leave out the time
+// of the same resting threads.
 func TestOneRuleOfRest(t *testing.T) {
 	dict := sampler.NewDictionary()
 	process := sampler.Process{PID: 7, Title: "puma", Era: sampler.EraSched, LockRate: 100, StackRate: 100, RubyVersion: "3.4.1"}
@@ -114,7 +114,7 @@ func TestOneRuleOfRest(t *testing.T) {
 	if err := file.Close(); err != nil {
 		t.Fatal(err)
 	}
-	one := float64((samples-1)*eachNS) / 1e9 // what a thread has
+	one := float64((samples-1)*eachNS) / 1e9 // the time of one thread in seconds
 	working := 0
 	for _, x := range restingThreads {
 		if !x.rests {
@@ -123,7 +123,7 @@ func TestOneRuleOfRest(t *testing.T) {
 	}
 	check := func(where, name string, seconds, want float64) {
 		t.Helper()
-		if math.Abs(seconds-want) > .011 { // an SVG has two digits
+		if math.Abs(seconds-want) > .011 { // an SVG shows two decimals
 			t.Errorf("%s: %s works for %.3f s, not %.3f", where, name, seconds, want)
 		}
 	}

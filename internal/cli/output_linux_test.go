@@ -16,7 +16,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// notes is a stream that is read while it is written.
+// notes is a buffer that can be read while a program writes to it.
 type notes struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -34,8 +34,8 @@ func (n *notes) String() string {
 	return n.text.String()
 }
 
-// TestPipeWithoutReader: an output that is a named pipe waits for a reader, says so, and ctrl-c ends that; with a
-// reader all of it arrives.
+// TestPipeWithoutReader: if the output is a named pipe without a reader, ddtop waits for a reader and says so. ctrl-c
+// ends the wait with an error. If a reader comes, it gets all of the output.
 func TestPipeWithoutReader(t *testing.T) {
 	t.Parallel()
 	path, pid := record(t)
@@ -79,7 +79,7 @@ func TestPipeWithoutReader(t *testing.T) {
 	checkStat(t, pid, string(got))
 }
 
-// readable checks that a file is a recording with samples, complete or not.
+// readable checks that a file is a recording with samples. The recording may be incomplete.
 func readable(t *testing.T, path string) {
 	t.Helper()
 	r := run(t, "report", path, "--format", "dump")
@@ -88,8 +88,8 @@ func readable(t *testing.T, path string) {
 	}
 }
 
-// TestKilledRecording: a recording over an existing file that is killed leaves the file as it was, and what was
-// measured beside it, to be read.
+// TestKilledRecording: if ddtop is killed while it records over an existing file, that file keeps its content. What
+// was measured is in a file with the ending .partial, and ddtop report can read it.
 func TestKilledRecording(t *testing.T) {
 	t.Parallel()
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
@@ -116,10 +116,10 @@ func TestKilledRecording(t *testing.T) {
 	readable(t, path+".partial")
 }
 
-// smallDisk mounts a file system of 32 KB until the test ends, and skips the test where that can't be.
+// smallDisk mounts a file system of 32 KB until the test ends. It skips the test if it cannot mount one.
 func smallDisk(t *testing.T) (dir string) { return diskOf(t, "32k") }
 
-// diskOf mounts a file system of a size.
+// diskOf mounts a file system of a size until the test ends. It skips the test if it cannot mount one.
 func diskOf(t *testing.T, size string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -134,8 +134,9 @@ func diskOf(t *testing.T, size string) (dir string) {
 	return dir
 }
 
-// TestRecordingOnAFullDisk: a recording that a full disk ends is an error that says where what was measured is, to be
-// read; over an existing file it is beside that, which is as it was.
+// TestRecordingOnAFullDisk: if the disk is full, record fails and names the file that holds what was measured. An
+// existing file keeps its content, and what was measured is in a file with the ending .partial. ddtop report can read
+// both.
 func TestRecordingOnAFullDisk(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()

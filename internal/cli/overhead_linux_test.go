@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// dearPrograms make a tick dear, each in another way.
+// dearPrograms are programs that make a tick of ddtop expensive, each in another way.
 var dearPrograms = map[string]string{
 	"500 threads that wake up": `500.times { Thread.new { loop { sleep 0.02 } } }`,
 	"deep stacks that move": `def down(n, &b); n == 0 ? b.call : down(n - 1, &b); end
@@ -22,10 +22,10 @@ var dearPrograms = map[string]string{
 100.times { |k| c.class_eval("def m#{i}_#{n}_#{k}(d); d == 0 ? (200.times { rand }) : m#{i}_#{n}_#{k}(d - 1); end"); c.new.send("m#{i}_#{n}_#{k}", 30) } } } }`,
 }
 
-// cpuClock reads the CPU time of another process in ns.
+// cpuClock returns the CPU time of another process in ns.
 func cpuClock(t *testing.T, pid int) int64 {
 	t.Helper()
-	// The clock of a process by its id (linux/posix-timers.h: MAKE_PROCESS_CPUCLOCK with CPUCLOCK_SCHED).
+	// This is the ID of the clock of a process (linux/posix-timers.h: MAKE_PROCESS_CPUCLOCK with CPUCLOCK_SCHED).
 	const sched = 2
 	var ts unix.Timespec
 	if err := unix.ClockGettime(int32(^pid<<3|sched), &ts); err != nil {
@@ -34,13 +34,13 @@ func cpuClock(t *testing.T, pid int) int64 {
 	return ts.Nano()
 }
 
-// A frugal is a run of ddtop stat that may take a share of a CPU at most.
+// A frugal is a run of ddtop stat that may use at most share of a CPU.
 type frugal struct {
 	share float64
 	flags []string
 
 	cmd  *exec.Cmd
-	done chan error // of reading what it said
+	done chan error // the result of decoding its output
 	said struct {
 		Self struct {
 			Halved, Lowered bool
@@ -52,7 +52,7 @@ type frugal struct {
 	began  time.Time
 }
 
-// start starts the run, and waits until it samples.
+// start starts the run, and waits until ddtop samples.
 func (f *frugal) start(t *testing.T, pid int) {
 	t.Helper()
 	f.cmd = exec.CommandContext(t.Context(), ddtop, append([]string{"stat", "--json", "-d", "120s", "-p", strconv.Itoa(pid)}, f.flags...)...)
@@ -66,11 +66,11 @@ func (f *frugal) start(t *testing.T, pid int) {
 	f.done = make(chan error, 1)
 	go func() { f.done <- json.NewDecoder(out).Decode(&f.said) }()
 	awaitRaised(t, f.cmd.Process.Pid, false)
-	awaitSleeps(t, f.cmd.Process.Pid, 20) // what attaching takes is not limited
+	awaitSleeps(t, f.cmd.Process.Pid, 20) // the cost of attaching is not limited
 	f.fromNS, f.began = cpuClock(t, f.cmd.Process.Pid), time.Now()
 }
 
-// end ends the run, and compares its CPU time with what it may take.
+// end ends the run, and compares its CPU time with the limit.
 func (f *frugal) end(t *testing.T) {
 	t.Helper()
 	took, wall := time.Duration(cpuClock(t, f.cmd.Process.Pid)-f.fromNS), time.Since(f.began)
@@ -83,9 +83,9 @@ func (f *frugal) end(t *testing.T) {
 	if err := f.cmd.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	// more is a burst that was saved up and one that is overdrawn, half a second's each, and one tick: reading stacks
-	// ends after 250 ms. Beside the ticks is what no rate lowers, half of the budget at most for what does nothing but
-	// stat.
+	// more is the CPU time in seconds that a run may use beyond its share. Half a second's budget may be saved up, and
+	// half a second's may be overdrawn. One tick may be long, because reading stacks ends only after 250 ms. Work
+	// beside the ticks, which no rate lowers, takes at most half of the budget in a plain stat.
 	more := 2*0.5*f.share + 0.25 + 0.5*f.share*10
 	most := time.Duration(f.share*float64(wall) + more*1e9)
 	t.Logf("%q: %.2f %% of a CPU, at most %.2f; %.0f Hz, stacks %.1f Hz, %+v", f.flags, 100*took.Seconds()/wall.Seconds(),
@@ -98,10 +98,10 @@ func (f *frugal) end(t *testing.T) {
 	}
 }
 
-// TestOverhead: whatever it looks at, ddtop takes no more CPU time than was asked for, by the kernel's count of the
-// whole process. Unless a share was asked for, it takes no more than 6 %, however expensive the least quality is. What
-// is compared is what the budget controls, so that no load on the machine makes it fail. The two runs look at one
-// program, which has all CPUs busy.
+// TestOverhead: ddtop uses no more CPU time than --overhead allows, whatever the target does. The kernel counts the
+// CPU time of the whole process. Without --overhead, ddtop uses at most 6 %, however expensive the lowest quality is.
+// Only what the budget controls is compared, so that load on the machine cannot make the test fail. Both runs watch
+// the same program, which keeps all CPUs busy.
 func TestOverhead(t *testing.T) {
 	const window = 10 * time.Second
 	r := rubytest.One(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// pageOf is the page of a recording of the bundled program.
+// pageOf writes the page of a recording of the bundled program, and returns its path.
 func pageOf(t *testing.T, recording string, flags ...string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), recording+".html")
@@ -18,12 +18,12 @@ func pageOf(t *testing.T, recording string, flags ...string) string {
 	return file
 }
 
-// pictured is a recording that pictures are made of.
+// pictured returns the path of a recording that the screenshots are made from.
 func pictured(recording string) string {
 	return filepath.Join("..", "..", "screenshots", "recordings", recording+".ddtop")
 }
 
-// TestPageInBrowser clicks through pages of incidents.
+// TestPageInBrowser clicks through the pages of recorded incidents in a browser, and checks what they show.
 func TestPageInBrowser(t *testing.T) {
 	rubytest.Long(t)
 	b := startBrowser(t)
@@ -177,14 +177,14 @@ func TestPageInBrowser(t *testing.T) {
 	b.clean()
 }
 
-// view is the time that the timeline shows.
+// view returns the span of time that the timeline shows.
 func (b *browser) view() string {
 	b.t.Helper()
 	s, _ := b.js(`document.querySelector("#lanes").dataset.view`).(string)
 	return s
 }
 
-// step is a part of a test; those after it go on from where it left the page.
+// step runs a part of a test. Each step continues with the page as the step before left it.
 func (b *browser) step(t *testing.T, name string, fn func()) {
 	t.Helper()
 	if !t.Run(name, func(t *testing.T) { b.t = t; fn() }) {
@@ -197,7 +197,8 @@ func quoted(s string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`, "\n", `\n`).Replace(s) + "'"
 }
 
-// TestPageOfSeveralProcessesInBrowser: a page of two processes shows the busy one, and the other when that is chosen.
+// TestPageOfSeveralProcessesInBrowser: a page of two processes shows the busy one first. If the user chooses the other
+// process, the page shows the other process.
 func TestPageOfSeveralProcessesInBrowser(t *testing.T) {
 	rubytest.Long(t)
 	c := startCluster(t)

@@ -15,7 +15,7 @@ import (
 func TestDuration(t *testing.T) {
 	for _, c := range []struct {
 		text string
-		want time.Duration // 0: refused
+		want time.Duration // zero if the text is refused
 	}{
 		{"10s", 10 * time.Second}, {"10", 10 * time.Second}, {"0.5", 500 * time.Millisecond}, {"1m30s", 90 * time.Second},
 		{"250ms", 250 * time.Millisecond}, {"1h", time.Hour}, {"1e2", 100 * time.Second},

@@ -14,7 +14,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestPauseOfLimited: ddtop that has a CPU limit of its own stops nobody, and says for how long it could have.
+// TestPauseOfLimited: if a cgroup limits the CPU time of ddtop, ddtop refuses --pause and stops no process. The error
+// says for how long a process could stand still.
 func TestPauseOfLimited(t *testing.T) {
 	dir := limitedCgroup(t)
 	p := rubytest.One(t).Start(t, "puts 'ready'; $stdout.flush; $stdin.gets", rubytest.Options{})
@@ -33,7 +34,7 @@ func TestPauseOfLimited(t *testing.T) {
 	run("dump", "-p", strconv.Itoa(p.PID)).want(t, 0)
 }
 
-// limitedCgroup makes a cgroup that may use half of a CPU, with one below it.
+// limitedCgroup makes a cgroup that may use half of a CPU, with a cgroup named inner below it. It returns its folder.
 func limitedCgroup(t *testing.T) string {
 	t.Helper()
 	mounts, err := os.ReadFile("/proc/self/mountinfo")

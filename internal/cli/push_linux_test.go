@@ -20,13 +20,13 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// pusher is a `ddtop push` at work.
+// pusher is a running `ddtop push`.
 type pusher struct {
 	cmd *exec.Cmd
 	log *logText
 }
 
-// logText is what a program has written so far.
+// logText holds what a program has written so far.
 type logText struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -49,7 +49,7 @@ func startPush(t *testing.T, args ...string) pusher {
 	return startPushWith(t, nil, args...)
 }
 
-// startPushWith is startPush with variables in its environment.
+// startPushWith is startPush with more environment variables.
 func startPushWith(t *testing.T, env []string, args ...string) pusher {
 	t.Helper()
 	p := pusher{exec.Command(ddtop, append([]string{"push", "--overhead", "off"}, args...)...), new(logText)}
@@ -68,7 +68,7 @@ func startPushWith(t *testing.T, env []string, args ...string) pusher {
 	return p
 }
 
-// await waits until something is so.
+// await waits until so returns true. what names the condition in the error.
 func (p pusher) await(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(rubytest.Timeout); !so(); time.Sleep(10 * time.Millisecond) {
@@ -78,7 +78,7 @@ func (p pusher) await(t *testing.T, what string, so func() bool) {
 	}
 }
 
-// end ends it by a signal, and looks that all is well.
+// end ends ddtop by SIGTERM, and checks that it succeeds.
 func (p pusher) end(t *testing.T) {
 	t.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -89,7 +89,7 @@ func (p pusher) end(t *testing.T) {
 	}
 }
 
-// profilesIn are the profiles in a folder, by the PID in their names, in the order of time.
+// profilesIn returns the profiles in a folder by the PID in their names, in the order of time.
 func profilesIn(t *testing.T, dir string) map[int][]*profile.Profile {
 	t.Helper()
 	out := make(map[int][]*profile.Profile)
@@ -120,7 +120,8 @@ func profilesIn(t *testing.T, dir string) map[int][]*profile.Profile {
 	return out
 }
 
-// TestPushToFiles: one profile follows the other without a gap, and the last one is written when ddtop is told to end.
+// TestPushToFiles: each profile begins where the one before ended. When SIGTERM ends ddtop, it writes the last
+// profile.
 func TestPushToFiles(t *testing.T) {
 	t.Parallel()
 	ruby := rubytest.One(t).Start(t, `$stdout.sync = true; Thread.new { loop { 1000.times { |i| i * i }; sleep 0.001 } }.name = "worker"; puts "up"; sleep`, rubytest.Options{})
@@ -137,11 +138,12 @@ func TestPushToFiles(t *testing.T) {
 		if i > 0 && one.TimeNanos != list[i-1].TimeNanos+list[i-1].DurationNanos {
 			t.Errorf("period %d begins %d ns after the one before ended", i, one.TimeNanos-list[i-1].TimeNanos-list[i-1].DurationNanos)
 		}
-		// A period ends at the first sample after its time; the next one's time does not move for that.
+		// A period ends at the first sample after its planned end. This does not move the planned end of the next
+		// period.
 		if length := one.TimeNanos + one.DurationNanos - list[0].TimeNanos; i < len(list)-1 && length < int64(i+1)*1e9 {
 			t.Errorf("%d periods are %d ns long", i+1, length)
 		}
-		sums := make(map[string]int64) // by thread
+		sums := make(map[string]int64) // the wall time by thread
 		for _, s := range one.Sample {
 			sums[s.Label["thread name"][0]] += s.Value[wall]
 		}
@@ -151,13 +153,14 @@ func TestPushToFiles(t *testing.T) {
 			}
 		}
 	}
-	// Where it is given no CPU or disk for some 4 s at its end, it says that its last profiles are lost.
+	// If ddtop gets no CPU or disk for about four seconds at its end, it warns that its last profiles are lost.
 	if text := p.log.String(); took < 4*time.Second && strings.Contains(text, "level=WARN") || strings.Contains(text, "level=ERROR") {
 		t.Errorf("it ended in %v, and said:\n%s", took, text)
 	}
 }
 
-// TestPushFollows: processes are found by their titles, when they come, fork, are started anew and become another Ruby.
+// TestPushFollows: push --match finds processes by their titles. It finds processes that start, fork, become another
+// Ruby by exec, or are started again.
 func TestPushFollows(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
@@ -208,7 +211,8 @@ end`, title), rubytest.Options{})
 	p.end(t)
 }
 
-// TestPushEndsWithItsProcess: what was named by its PID and has ended can't come back.
+// TestPushEndsWithItsProcess: if a process was given by its PID and has ended, push ends, because the process cannot
+// come back.
 func TestPushEndsWithItsProcess(t *testing.T) {
 	t.Parallel()
 	ruby := rubytest.One(t).Start(t, `$stdout.sync = true; puts "up"; STDIN.gets`, rubytest.Options{})
@@ -225,7 +229,7 @@ func TestPushEndsWithItsProcess(t *testing.T) {
 	}
 }
 
-// TestPushTakesTheSource: push follows threads in the way that --source names, as all commands do.
+// TestPushTakesTheSource: push follows threads by the method that --source names, as all commands do.
 func TestPushTakesTheSource(t *testing.T) {
 	t.Parallel()
 	if err := live.CheckSwitches(); err != nil {
@@ -244,7 +248,8 @@ func TestPushTakesTheSource(t *testing.T) {
 	}
 }
 
-// TestPushHeap: --heap adds the live objects by class to a profile, under Datadog's names, and not to each.
+// TestPushHeap: --heap adds the live objects by class to some profiles, under Datadog's names. Other profiles have no
+// live objects.
 func TestPushHeap(t *testing.T) {
 	t.Parallel()
 	ruby := rubytest.One(t).Start(t, `class Kept; end; KEEP = Array.new(1234) { Kept.new }
@@ -283,5 +288,5 @@ $stdout.sync = true; Thread.new { loop { 1000.times { |i| i * i }; sleep 0.001 }
 	}
 }
 
-// heapPeriods is how many periods lie between two counts of live objects.
+// heapPeriods is the number of periods between two counts of live objects.
 const heapPeriods = 5

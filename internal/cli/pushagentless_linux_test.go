@@ -20,11 +20,11 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// datadogIntake is a stand-in for Datadog, or its agent, that keeps what it is sent.
+// datadogIntake is a stand-in for Datadog or its agent. It keeps the profiles that it gets.
 type datadogIntake struct {
 	mu  sync.Mutex
 	got []datadogUpload
-	// answer says how to answer a request in place of taking it; false: it is taken.
+	// answer answers a request in place of ServeHTTP. If it is nil or returns false, ServeHTTP takes the profile.
 	answer func(http.ResponseWriter, *http.Request) bool
 }
 
@@ -88,7 +88,7 @@ func (u *datadogUpload) read(r *http.Request) error {
 	return err
 }
 
-// answers sets answer.
+// answers sets the function answer.
 func (d *datadogIntake) answers(f func(http.ResponseWriter, *http.Request) bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -101,7 +101,7 @@ func (d *datadogIntake) uploads() []datadogUpload {
 	return d.got[:len(d.got):len(d.got)]
 }
 
-// tag is the value of a tag.
+// tag returns the value of a tag.
 func (u *datadogUpload) tag(key string) string {
 	for one := range strings.SplitSeq(u.event.Tags, ",") {
 		if value, ok := strings.CutPrefix(one, key+":"); ok {
@@ -111,8 +111,9 @@ func (u *datadogUpload) tag(key string) string {
 	return ""
 }
 
-// TestPushAgentless: without an agent profiles go to Datadog by TLS, with the key of ddtop's own environment, which is
-// in no log, no spool and no profile; and to no server whose certificate is not vouched for.
+// TestPushAgentless: without an agent, push sends profiles to Datadog over TLS, with the key from the environment of
+// ddtop. The key is in no log, no spool and no profile. If the certificate of a server cannot be verified, push sends
+// nothing to it.
 func TestPushAgentless(t *testing.T) {
 	t.Parallel()
 	ruby := rubytest.One(t).Start(t, `$stdout.sync = true; puts "up"; sleep`, rubytest.Options{Env: []string{"DD_API_KEY=of-the-process", "DD_SERVICE=shop", "DD_TAGS=team:blue,token:abcdef,process_id:1,host:evil-claim,container_id:evil-claim",
@@ -120,7 +121,7 @@ func TestPushAgentless(t *testing.T) {
 	ruby.Expect(t, "up")
 	in := new(datadogIntake)
 	s := httptest.NewUnstartedServer(in)
-	s.Config.ErrorLog = log.New(io.Discard, "", 0) // that its certificate was refused
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // the server reports that its certificate was refused
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	dir := t.TempDir()
@@ -132,7 +133,7 @@ func TestPushAgentless(t *testing.T) {
 	to := "datadog+" + s.URL
 	spool := filepath.Join(dir, "spool")
 	args := []string{"-p", strconv.Itoa(ruby.PID), "--to", to, "--period", "1s", "--spool", spool}
-	p := startPushWith(t, []string{"DD_API_KEY=" + key + "\n"}, args...) // one from a file ends so
+	p := startPushWith(t, []string{"DD_API_KEY=" + key + "\n"}, args...) // a key from a file ends with a line break
 	p.await(t, "a refusal of its certificate", func() bool { return strings.Contains(p.log.String(), "certificate") })
 	p.end(t)
 	if n := len(in.uploads()); n > 0 {
@@ -157,14 +158,14 @@ func TestPushAgentless(t *testing.T) {
 	if said += p.log.String(); strings.Contains(said, key) || strings.Contains(said, "level=ERROR") {
 		t.Errorf("it said:\n%s", said)
 	}
-	// Without a key nothing is begun.
+	// Without a key, push does not start.
 	p = startPushWith(t, nil, args...)
 	if err := p.cmd.Wait(); err == nil || !strings.Contains(p.log.String(), "DD_API_KEY") {
 		t.Errorf("without a key: %v, %s", err, p.log)
 	}
 }
 
-// contentOf is what the files in a folder, and in those below it, hold.
+// contentOf returns the content of all files in a folder and in the folders below it.
 func contentOf(t *testing.T, dir string) string {
 	t.Helper()
 	var all strings.Builder

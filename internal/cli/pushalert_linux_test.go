@@ -22,13 +22,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// alertMessage is what a webhook gets.
+// alertMessage is the JSON that a webhook gets.
 type alertMessage struct {
 	ID, Event, Rule, Severity, Service, Text, Recording, Page string
 	PID, Processes, Followed                                  int
 }
 
-// alertIntake keeps what it is sent, by the path.
+// alertIntake is a server of webhooks. It keeps the messages that it gets, by path.
 type alertIntake struct {
 	mu  sync.Mutex
 	got map[string][]string
@@ -36,7 +36,7 @@ type alertIntake struct {
 
 // ServeHTTP takes a message.
 func (a *alertIntake) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
-	b, _ := io.ReadAll(r.Body) // half of one is no JSON
+	b, _ := io.ReadAll(r.Body) // half of a message is no JSON
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.got == nil {
@@ -51,7 +51,7 @@ func (a *alertIntake) at(path string) []string {
 	return a.got[path][:len(a.got[path]):len(a.got[path])]
 }
 
-// messages are the messages for a webhook.
+// messages returns the messages that the webhook at a path got.
 func (a *alertIntake) messages(t *testing.T, path string) (out []alertMessage) {
 	t.Helper()
 	for _, text := range a.at(path) {
@@ -76,9 +76,9 @@ STDIN.gets`
 
 const idleRuby = `$stdout.sync = true; Thread.new { loop { sleep 0.1 } }; puts "up"; STDIN.gets`
 
-// TestPushTellsOfDeadlocks: two deadlocked workers of a service are one message at each destination, with a recording
-// and a page that open; a healthy process has none. The end of both is the second message. Neither a path nor a header
-// is in the log.
+// TestPushTellsOfDeadlocks: two deadlocked workers of a service cause one message at each destination. The message
+// names a recording and a page, and both can be opened. A healthy process causes no message. When both workers have
+// ended, a second message follows. Neither the path nor a header of a destination is in the log.
 func TestPushTellsOfDeadlocks(t *testing.T) {
 	t.Parallel()
 	start := func(service, code string) *rubytest.Process {
@@ -110,10 +110,10 @@ func TestPushTellsOfDeadlocks(t *testing.T) {
 	p.await(t, "both workers in the figures", func() bool {
 		resp, err := http.Get(at[1])
 		if err != nil {
-			return false // it has too much to do
+			return false // the server has too much to do
 		}
 		defer resp.Body.Close()
-		b, _ := io.ReadAll(resp.Body) // half of one lacks the line
+		b, _ := io.ReadAll(resp.Body) // half of an answer lacks the line
 		return strings.Contains(string(b), "ddtop_finding_active{rule=\"deadlock\",service=\"shop\",severity=\"crit\"} 2\n")
 	})
 	// On a full machine the second worker can be found more than five seconds after the first.
@@ -154,7 +154,8 @@ func TestPushTellsOfDeadlocks(t *testing.T) {
 	}
 }
 
-// TestBadAlertsAreRefused: what is no destination of messages is refused at once, and the error does not repeat it.
+// TestBadAlertsAreRefused: push refuses invalid values of --alert, --capture and --finding at once. The error does not
+// repeat the secrets in them.
 func TestBadAlertsAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
@@ -168,8 +169,8 @@ func TestBadAlertsAreRefused(t *testing.T) {
 	}
 }
 
-// TestPushRedacts: with --redact no name of the process is in a message, a profile, a capture or the log. Its service
-// stays, because destinations file what they get by it.
+// TestPushRedacts: with --redact, no title, thread name or tag of the process is in a message, a profile, a capture or
+// the log. The service stays, because destinations sort what they get by service.
 func TestPushRedacts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

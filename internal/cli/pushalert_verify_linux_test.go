@@ -27,13 +27,14 @@ import (
 	"github.com/ddtop/ddtop/recording"
 )
 
-// watchedFor is how long the servers are watched. Their troubles end after half of it.
+// watchedFor is how long push watches the servers. Their troubles end after half of this time.
 const watchedFor = 10 * time.Minute
 
-// lackOf limits the time without a CPU: a fifteenth of the whole. The Pumas show no other troubles below it.
+// lackOf limits the time that the Pumas may lack a CPU to a fifteenth of watchedFor. Below this limit they show no
+// other troubles.
 const lackOf = 15
 
-// watchedApp answers /slow with what another server answers, and everything else at once.
+// watchedApp answers /slow only after it has asked another server. It answers all other paths at once.
 const watchedApp = `
 require "net/http"
 require "digest"
@@ -44,7 +45,7 @@ run ->(env) {
 }
 `
 
-// watchedJobs are two jobs that wait for each other for ever.
+// watchedJobs are two jobs that wait for each other forever.
 const watchedJobs = `
 require "sidekiq"
 LEFT, RIGHT, HELD = Mutex.new, Mutex.new, Queue.new
@@ -57,34 +58,34 @@ class Transfer
 end
 `
 
-// logIntake is a server of OTLP and an agent of Datadog. It keeps the log records and the events.
+// logIntake is an OTLP server and a Datadog agent. It keeps the log records.
 type logIntake struct {
 	mu   sync.Mutex
 	logs []string
 }
 
-// ServeHTTP takes profiles and log records.
+// ServeHTTP keeps log records. It takes profiles and drops them.
 func (l *logIntake) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/v1/logs" {
 		return
 	}
 	if in, err := gzip.NewReader(r.Body); err == nil {
-		b, _ := io.ReadAll(in) // half of one matches no pattern
+		b, _ := io.ReadAll(in) // half of a record matches no pattern
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.logs = append(l.logs, string(b))
 	}
 }
 
-// recordOf finds the event, the rule and the service in a log record. Its texts are in it as they are.
+// recordOf finds the service, the event and the rule in a log record. A record contains these texts unchanged.
 var recordOf = regexp.MustCompile(`(?s)service\.name.{1,6}?(shop|jobs|calm).*ddtop\.finding\.(start|end).*ddtop\.finding\.rule.{1,6}?([a-z_]+)`)
 
-// eventOf finds the same in an event of Datadog.
+// eventOf finds the service, the event and the rule in an event of Datadog.
 var eventOf = regexp.MustCompile(`(?s)^_e\{\d+,\d+\}:\[\w+\] (\w+): (over: )?.*#rule:([a-z_]+),`)
 
 // TestAlertsOfRealServers: one push watches a real Puma with a slow route, a deadlocked Sidekiq and a healthy Puma.
-// Each destination gets a start and an end of each of the two troubles, and nothing else. If the machine has no CPU
-// for them in a fifteenth of the time, only the deadlock is judged.
+// Each destination gets the start and the end of both troubles, and nothing else. The rule cpu_starved does not count.
+// If the Pumas lack a CPU for a fifteenth of the time, only the deadlock is judged.
 func TestAlertsOfRealServers(t *testing.T) {
 	rubytest.Long(t)
 	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -131,7 +132,7 @@ func TestAlertsOfRealServers(t *testing.T) {
 	}
 	wantFinding(t, jobs, "deadlock", "")
 
-	// Clients: four of five threads wait for the slow server, and the healthy Puma has some work.
+	// Four of the five threads of shop wait for the slow server. The healthy Puma has some work.
 	var clients sync.WaitGroup
 	load := func(n int, url string, pause time.Duration) (stop func()) {
 		done := make(chan struct{})
@@ -163,7 +164,7 @@ func TestAlertsOfRealServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() { _ = http.Serve(agent, collector) }() // until it is closed
+	go func() { _ = http.Serve(agent, collector) }() // until the listener is closed
 	t.Cleanup(func() { agent.Close() })
 	statsd, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "dsd.socket"), Net: "unixgram"})
 	if err != nil {
@@ -198,10 +199,10 @@ func TestAlertsOfRealServers(t *testing.T) {
 	statsd.Close()
 	rubytest.Report(t, "the Pumas were without a CPU for %v of %v", without, watchedFor)
 
-	// What arrived, as "service event rule".
+	// got holds what arrived at each destination, as "service event rule".
 	got := make(map[string][]string)
 	note := func(at, service, event, rule string) {
-		// Where the Pumas lack a CPU, more can be true of them. Of a deadlock nothing else is.
+		// If the Pumas lack a CPU, other rules can match them. The deadlocked Sidekiq matches no other rule.
 		if rule != "cpu_starved" && (without < watchedFor/lackOf || service == "jobs") {
 			got[at] = append(got[at], service+" "+event+" "+rule)
 		}
@@ -254,7 +255,8 @@ func TestAlertsOfRealServers(t *testing.T) {
 	}
 }
 
-// checkCapture checks that a capture opens, is of the named process, and has half a minute before and after.
+// checkCapture checks that a capture is undamaged, is of the named process, lasts at least 30 s and has one note. Its
+// page must have findings.
 func checkCapture(t *testing.T, place string, m alertMessage) {
 	t.Helper()
 	r, err := recording.Open(place)

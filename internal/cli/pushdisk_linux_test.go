@@ -18,7 +18,7 @@ import (
 	"github.com/ddtop/ddtop/internal/stuckfs"
 )
 
-// sleepingRuby is a process to be pushed.
+// sleepingRuby starts a Ruby that sleeps, for push to follow.
 func sleepingRuby(t *testing.T) *rubytest.Process {
 	t.Helper()
 	ruby := rubytest.One(t).Start(t, `$stdout.sync = true; puts "up"; sleep`, rubytest.Options{})
@@ -26,7 +26,7 @@ func sleepingRuby(t *testing.T) *rubytest.Process {
 	return ruby
 }
 
-// startIntake starts a stand-in for an agent, and returns it with its URL.
+// startIntake starts a stand-in for an agent, and returns it and its URL.
 func startIntake(t *testing.T) (*datadogIntake, string) {
 	t.Helper()
 	in := new(datadogIntake)
@@ -35,7 +35,8 @@ func startIntake(t *testing.T) (*datadogIntake, string) {
 	return in, "datadog://" + strings.TrimPrefix(s.URL, "http://")
 }
 
-// follow wants each profile to begin where the one before ended, and each to have come once. It is about one process.
+// follow checks that each profile came once and begins where the one before ended. All profiles must be of one
+// process.
 func (d *datadogIntake) follow(t *testing.T) {
 	t.Helper()
 	list := d.uploads()
@@ -46,8 +47,8 @@ func (d *datadogIntake) follow(t *testing.T) {
 	}
 }
 
-// TestPushWithASpoolThatHangs: a disk that does not answer holds up neither the sampling, nor another destination, nor
-// the end.
+// TestPushWithASpoolThatHangs: if the disk of a spool does not answer, push still samples and sends to another
+// destination. SIGTERM still ends push.
 func TestPushWithASpoolThatHangs(t *testing.T) {
 	t.Parallel()
 	ruby := sleepingRuby(t)
@@ -55,7 +56,7 @@ func TestPushWithASpoolThatHangs(t *testing.T) {
 	spool := t.TempDir()
 	const dead = "datadog://127.0.0.1:1"
 	args := []string{"-p", strconv.Itoa(ruby.PID), "--to", dead, "--period", "1s", "--spool", spool}
-	p := startPush(t, args...) // makes the folder
+	p := startPush(t, args...) // this run makes the folder
 	p.await(t, "the spool", func() bool { return strings.Contains(p.log.String(), "sending failed") })
 	p.end(t)
 	found, err := filepath.Glob(filepath.Join(spool, "*127-0-0-1-1-*"))
@@ -76,7 +77,7 @@ func TestPushWithASpoolThatHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.await(t, "its exit", func() bool { return exits(t, p.cmd.Process.Pid) })
-	disk.Release() // the kernel waits for it to close the files, whatever signal comes
+	disk.Release() // the kernel waits for the disk before it closes the files, whatever signal comes
 	if err := p.cmd.Wait(); err != nil {
 		t.Errorf("%v; it said:\n%s", err, p.log)
 	}
@@ -86,8 +87,8 @@ func TestPushWithASpoolThatHangs(t *testing.T) {
 	}
 }
 
-// TestPushWhereTheSpoolIsRemoved: the folder is made again, which is said once, and what comes from then on is kept in
-// it.
+// TestPushWhereTheSpoolIsRemoved: if the folder of the spool is removed, push makes it again and reports this. Later
+// profiles are kept in the new folder.
 func TestPushWhereTheSpoolIsRemoved(t *testing.T) {
 	t.Parallel()
 	ruby := sleepingRuby(t)
@@ -107,7 +108,7 @@ func TestPushWhereTheSpoolIsRemoved(t *testing.T) {
 	}
 	p.await(t, "what could not be sent", func() bool { return spooled() > 1 })
 	tries := 0
-	p.await(t, "its removal", func() bool { // in which ddtop may write a file, or make a folder
+	p.await(t, "its removal", func() bool { // ddtop may write a file or make a folder meanwhile
 		tries++
 		return os.RemoveAll(spool) == nil
 	})
@@ -118,8 +119,8 @@ func TestPushWhereTheSpoolIsRemoved(t *testing.T) {
 	}
 }
 
-// TestPushOnAFullDisk: there is no room for the spool and none for the files. The newest profiles are kept, and are
-// sent once there is room.
+// TestPushOnAFullDisk: if the disk has no room for the spool or for files, push still sends profiles to the agent.
+// When there is room again, push writes files again.
 func TestPushOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	ruby := sleepingRuby(t)
@@ -142,7 +143,7 @@ func TestPushOnAFullDisk(t *testing.T) {
 	p := startPush(t, "-p", strconv.Itoa(ruby.PID), "--to", to, "--to", "file://"+filepath.Join(dir, "profiles"), "--period", "1s", "--spool", filepath.Join(dir, "spool"))
 	written := func() int { return len(profilesIn(t, filepath.Join(dir, "profiles"))[ruby.PID]) }
 	p.await(t, "profiles at both", func() bool { return len(in.uploads()) > 0 && written() > 0 })
-	for size := 4096; size > 0; { // to the last byte
+	for size := 4096; size > 0; { // fill the disk to the last byte
 		if _, err = foreign.Write(make([]byte, size)); err != nil {
 			size /= 2
 		}
@@ -162,7 +163,8 @@ func TestPushOnAFullDisk(t *testing.T) {
 	}
 	p.await(t, "files where there is room again", func() bool { return written() > before+3 })
 	p.end(t)
-	// What waits on the disk when another one needs its room is dropped; all else comes once, in its order.
+	// A profile that waits on the disk is dropped if another one needs its room. All other profiles come once and in
+	// order.
 	last := -1
 	for _, u := range in.uploads() {
 		seq, err := strconv.Atoi(u.tag("profile_seq"))
@@ -179,8 +181,8 @@ func TestPushOnAFullDisk(t *testing.T) {
 	}
 }
 
-// TestPushEndsThoughNobodyAnswers: with a server that hangs and one that is not there, the end comes, and what was
-// measured until then is in the spool for the next start, which sends all of it.
+// TestPushEndsThoughNobodyAnswers: if one server hangs and another does not exist, SIGTERM still ends push. What was
+// measured stays in the spool, and the next start sends all of it.
 func TestPushEndsThoughNobodyAnswers(t *testing.T) {
 	t.Parallel()
 	ruby := sleepingRuby(t)
@@ -196,9 +198,9 @@ func TestPushEndsThoughNobodyAnswers(t *testing.T) {
 	p := startPush(t, args...)
 	<-asked
 	begun := time.Now()
-	p.end(t) // which the server's answer has no part in
+	p.end(t) // push must end without an answer of the server
 	t.Logf("it took %v", time.Since(begun))
-	// Where the disk took what is left of the five seconds for the last profile, that is lost, and said to be.
+	// If the disk took the rest of the five seconds, the last profile is lost, and push reports this.
 	if text := p.log.String(); strings.Count(text, "are left in the spool") != 2 && !strings.Contains(text, "are lost") {
 		t.Errorf("it said:\n%s", text)
 	}

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestOpenKeysAreSaid: a file with keys that others can read is named, with what mends it.
+// TestOpenKeysAreSaid: if other users can read the file with the keys, ddtop warns, and says how to fix this. The
+// warning contains no key.
 func TestOpenKeysAreSaid(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "push.env")
 	t.Setenv(envFileVariable, path)
@@ -34,8 +35,8 @@ func TestOpenKeysAreSaid(t *testing.T) {
 	}
 }
 
-// TestPackagesMakeKeysPrivate: the unit for systemd says how its file with keys is made so that nobody else can read
-// it, and names it.
+// TestPackagesMakeKeysPrivate: the systemd unit names its file with keys. It says how to make the file so that no
+// other user can read it.
 func TestPackagesMakeKeysPrivate(t *testing.T) {
 	unit, err := os.ReadFile("../../packaging/systemd/ddtop-push.service")
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestPushCountsRequests: a request is counted once, in the period in which it has ended, by the name that its time has
-// in profiles.
+// TestPushCountsRequests: push counts a request once, in the period in which it ends. The name is the same as in
+// profiles.
 func TestPushCountsRequests(t *testing.T) {
 	t.Parallel()
 	ruby := rubytest.One(t).Start(t, `

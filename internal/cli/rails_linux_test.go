@@ -19,8 +19,8 @@ import (
 	"github.com/ddtop/ddtop/ui"
 )
 
-// TestRailsShowsItsOwnCode: the first screen of a Rails application under load has its controller and its model in the
-// flamegraph, below and above some hundred frames of Puma, Rack and Rails. No key is pressed.
+// TestRailsShowsItsOwnCode: the first screen of a Rails application under load shows the application's controller and
+// model in the flamegraph. About a hundred frames of Puma, Rack and Rails lie around them. No key is pressed.
 func TestRailsShowsItsOwnCode(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
@@ -80,12 +80,13 @@ func TestRailsShowsItsOwnCode(t *testing.T) {
 	}
 }
 
-// extensions are classes whose methods are C functions of an extension, by the beginnings of labels.
+// extensions maps the beginnings of labels to the extension that defines these methods as C functions.
 var extensions = map[string]string{"PG::": "pg_ext", "StringIO": "stringio", "StringScanner": "strscan", "Monitor#": "monitor",
 	"JSON::Ext::Generator": "generator", "JSON::Ext::Parser": "parser", "Puma::HttpParser#": "puma_http11", "NIO::": "nio4r_ext"}
 
-// extensionsFit checks the stacks of running threads of a recording. The C functions below a method of an extension
-// begin in that extension or in Ruby itself. Ruby does other work while the method's frame still stands.
+// extensionsFit checks the stacks of running threads in a recording. The C functions below a method of an extension
+// must begin in that extension or in Ruby itself. Ruby can do other work while the frame of the method is still on the
+// stack.
 func extensionsFit(t *testing.T, file string) {
 	t.Helper()
 	r, err := recording.Open(file)
@@ -95,7 +96,7 @@ func extensionsFit(t *testing.T, file string) {
 	defer r.Close()
 	d := r.Dictionary()
 	all, fit := 0, 0
-	_ = r.Run(t.Context(), func(s *sampler.Sample) { // its end is no error
+	_ = r.Run(t.Context(), func(s *sampler.Sample) { // the end of the recording is no error
 		for i := range s.Runs {
 			all++
 			var outermost sampler.Frame

@@ -17,7 +17,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// record makes a recording of a spinner, 1.5 s long unless the arguments say otherwise, and returns its path.
+// record makes a recording of a spinner, and returns its path and the PID. The recording is 1.5 s long unless the
+// arguments say otherwise.
 func record(t *testing.T, args ...string) (path string, pid int) {
 	t.Helper()
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
@@ -34,7 +35,7 @@ func record(t *testing.T, args ...string) (path string, pid int) {
 
 func TestReport(t *testing.T) {
 	t.Parallel()
-	// Long enough for some samples on a machine that does other things; how many there are the recording knows.
+	// The recording must have at least 20 samples, also on a busy machine. The recording itself says how many it has.
 	var path string
 	var pid, samples int
 	var length int64
@@ -82,7 +83,8 @@ func TestReport(t *testing.T) {
 	checkTimelines(t, path, wall)
 }
 
-// checkTimelines: the formats that show when what happened hold the spinner's stack, and the same wall time as pprof.
+// checkTimelines checks the formats that show when each thing happened. They must hold the spinner's stack, and the
+// same wall time as pprof.
 func checkTimelines(t *testing.T, path string, wall int64) {
 	t.Helper()
 	firefox := run(t, "report", path, "--format", "firefox")
@@ -131,7 +133,7 @@ func checkTimelines(t *testing.T, path string, wall int64) {
 	}
 }
 
-// recorded is the number of a recording's samples and the time from the first to the last of them, in ns.
+// recorded returns the number of samples in a recording, and the time from the first to the last in ns.
 func recorded(t *testing.T, path string) (samples int, length int64) {
 	t.Helper()
 	r, err := recording.Open(path)
@@ -146,7 +148,7 @@ func recorded(t *testing.T, path string) (samples int, length int64) {
 	return samples, last - first
 }
 
-// blocks is the number of a recording's blocks of samples.
+// blocks returns the number of blocks of samples in a recording.
 func blocks(t *testing.T, path string) int {
 	t.Helper()
 	r, err := recording.Open(path)
@@ -159,7 +161,7 @@ func blocks(t *testing.T, path string) int {
 
 func TestReportOfADamagedRecording(t *testing.T) {
 	t.Parallel()
-	// Longer than a block, so that one stays whole; on a starved machine the second one may be late.
+	// The recording needs two blocks, so that one stays whole. On a starved machine the second block may be late.
 	var path string
 	var pid int
 	for seconds := 3; seconds <= 24; seconds *= 2 {
@@ -182,7 +184,7 @@ func TestReportOfADamagedRecording(t *testing.T) {
 	}
 	checkStat(t, pid, r.out)
 
-	// Killed before its first block of samples was written: nothing is known of the process's end.
+	// This file ends before its first block of samples, as if ddtop was killed. It does not say how the process ended.
 	const fileHeader, blockHeader, lengthAt = 16, 48, 8
 	process := fileHeader + blockHeader + int(binary.LittleEndian.Uint32(data[fileHeader+lengthAt:]))
 	if err := os.WriteFile(cut, data[:process], 0o600); err != nil {
@@ -209,7 +211,7 @@ func TestRedactedRecordingNamesNoOne(t *testing.T) {
 	}
 }
 
-// describe is what a recording says of its process.
+// describe returns what a recording says about its process.
 func describe(t *testing.T, path string) sampler.Process {
 	t.Helper()
 	r, err := recording.Open(path)

@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/recording"
 )
 
-// hundred is a program of 100 threads: 16 serve requests (Ruby, a database on the other end of a socket, a lock,
-// pauses), 16 are that database, the others rest or wake up once a second.
+// hundred is a program of 100 threads. 16 threads serve requests: they run Ruby code, ask a database over a socket,
+// take a lock and pause. 16 threads are the database. The others rest, or wake up about once a second.
 const hundred = `
 require 'socket'
 STDOUT.sync = true
@@ -65,8 +65,8 @@ puts "up"
 sleep
 `
 
-// TestRecordingSize holds the aim for a real program: a minute of 100 threads, a third of them busy, with stacks at 100
-// Hz and the lock clock at 1 kHz takes less than 2 MB.
+// TestRecordingSize: a recording of 100 threads, a third of them busy, takes less than 2 MB a minute at the default
+// rates.
 func TestRecordingSize(t *testing.T) {
 	p := rubytest.One(t).Start(t, hundred, rubytest.Options{})
 	p.Expect(t, "up")

@@ -19,7 +19,7 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// recordedStay is the line of JSON for a stay in C code.
+// recordedStay is a line of JSON that describes a thread, or the stay of a thread in C code.
 type recordedStay struct {
 	Type      string                   `json:"type"`
 	ID        int                      `json:"id"`
@@ -30,8 +30,9 @@ type recordedStay struct {
 	Functions []report.DumpNativeFrame `json:"functions"`
 }
 
-// TestRecordingHasNativeFrames: a recording made with the defaults has the C functions in which blocked threads stay,
-// and so has each file made of it. eu-stack finds the same functions. In a profile they are below the Ruby frame.
+// TestRecordingHasNativeFrames: a recording made with the defaults has the C functions in which blocked threads stay.
+// So has each file made from the recording. eu-stack finds the same functions. In a profile they are below the Ruby
+// frame.
 func TestRecordingHasNativeFrames(t *testing.T) {
 	rubytest.Long(t)
 	eu := rubytest.Program(t, "eu-stack", "elfutils")
@@ -118,7 +119,7 @@ func TestRecordingHasNativeFrames(t *testing.T) {
 	}
 }
 
-// checkProfile checks a profile of threads in IO#sysread whose stays in C code are known, for ns in all.
+// checkProfile checks a profile of threads in IO#sysread. Their stays in C code are known, and take ns in all.
 func checkProfile(t *testing.T, data string, stays map[int32]recordedStay, ns int64) {
 	t.Helper()
 	prof, err := profile.ParseData([]byte(data))
@@ -163,13 +164,14 @@ func checkProfile(t *testing.T, data string, stays map[int32]recordedStay, ns in
 			t.Errorf("%d functions of %d", next, len(functions))
 		}
 	}
-	// Intervals are cut at samples, so that the first part of a stay can have none, and its end lacks a proof.
+	// Intervals are cut at samples. The first part of a stay can lack C functions, and so can the end, because no
+	// sample proves it.
 	if native > ns || native == 0 || native > ruby {
 		t.Errorf("%d ns in C functions, whose stays take %d; IO#sysread has %d", native, ns, ruby)
 	}
 }
 
-// mappedAt returns where the files of a process are mapped, by path.
+// mappedAt returns the addresses at which a process has mapped files, by path.
 func mappedAt(t *testing.T, pid int) map[string]uint64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))

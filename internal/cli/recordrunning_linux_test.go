@@ -21,9 +21,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// TestRecordingHasFunctionsOfRunningThreads: a recording made with --native says in which C functions a thread ran, and
-// so does each file made of it. In a profile, the CPU time of a Ruby method is divided among its C functions. The
-// shares equal the shares by the kernel's clock, and no function is below another method.
+// TestRecordingHasFunctionsOfRunningThreads: a recording made with --native has the C functions in which threads ran.
+// So has each file made from the recording. In a profile, the CPU time of a Ruby method is divided among its C
+// functions. The shares equal the shares by the kernel's clock, and no function is below another method.
 func TestRecordingHasFunctionsOfRunningThreads(t *testing.T) {
 	rubytest.Long(t)
 	if err := live.MayRun(); err != nil {
@@ -35,7 +35,7 @@ func TestRecordingHasFunctionsOfRunningThreads(t *testing.T) {
 	r := run(t, "record", "-p", strconv.Itoa(p.PID), "--native", "-d", "10s", "-o", file)
 	r.want(t, 0)
 	ns := spend.Stop(t, p)
-	// Each turn of the program's loop spends other times.
+	// Each turn of the program's loop spends different times.
 	turns := float64(countRuns(t, file, "Spend.both"))
 	if turns < 20 {
 		t.Fatalf("%g stacks of Spend.both", turns)
@@ -87,7 +87,7 @@ func TestRecordingHasFunctionsOfRunningThreads(t *testing.T) {
 	}
 }
 
-// countRuns counts the stacks of running threads of a recording that have a method.
+// countRuns returns how many stacks of running threads in a recording contain a method.
 func countRuns(t *testing.T, file, method string) (n int) {
 	t.Helper()
 	r, err := recording.Open(file)
@@ -96,7 +96,7 @@ func countRuns(t *testing.T, file, method string) (n int) {
 	}
 	defer r.Close()
 	d := r.Dictionary()
-	_ = r.Run(context.Background(), func(s *sampler.Sample) { // its end is no error
+	_ = r.Run(context.Background(), func(s *sampler.Sample) { // the end of the recording is no error
 		for i := range s.Runs {
 			is := func(id sampler.FrameID) bool { return d.Frame(id).Label == method }
 			if slices.ContainsFunc(d.Frames(s.Runs[i].Stack, nil), is) {
@@ -107,8 +107,8 @@ func countRuns(t *testing.T, file, method string) (n int) {
 	return n
 }
 
-// TestNativeWithoutRights: without the rights for programs in the kernel, --native says in one line what is missing,
-// and the recording is made.
+// TestNativeWithoutRights: without the rights to load programs into the kernel, --native says in one line what is
+// missing. ddtop still makes the recording.
 func TestNativeWithoutRights(t *testing.T) {
 	if os.Geteuid() != 0 {
 		rubytest.Skip(t, "needs root")

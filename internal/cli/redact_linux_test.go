@@ -19,7 +19,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// secretive is a program whose names are secrets, each with "zq" in it, and which waits in ways that name peers.
+// secretive is a program whose names are secrets. Most secrets contain "zq". Its threads wait in ways that name peers.
 const secretive = `$stdout.sync = true
 require "socket"
 abstract = UNIXServer.new("\0zqabstract#{$$}")
@@ -59,14 +59,15 @@ puts "up #{child}"
 STDIN.read
 `
 
-// TestNoSecretLeaves walks all formats, of a process and of a recording of it: none of the secrets is in any, and what
-// is to stay is. Without --redact they are there, so that the search can fail.
+// TestNoSecretLeaves: with --redact, no format contains a secret, whether it is made from a process or a recording.
+// The names of methods stay. Without --redact each format contains secrets, which proves that the search can find
+// them.
 func TestNoSecretLeaves(t *testing.T) {
-	rubytest.Long(t) // it changes the folder, so that it can't run beside others
+	rubytest.Long(t) // the test changes the working directory, so it cannot run beside others
 	p := startSecretive(t)
 	pid := strconv.Itoa(p.PID)
 	secrets := secretsOf(t)
-	kept := make(map[string]bool) // the outputs that name methods: stat does where there is somebody to blame
+	kept := make(map[string]bool) // the outputs that name methods; stat does only if it blames a thread
 	search := func(name string, text []byte, redacted bool) {
 		t.Helper()
 		found := 0
@@ -83,8 +84,8 @@ func TestNoSecretLeaves(t *testing.T) {
 			t.Errorf("%s without --redact has no secret: the search looks at too little", name)
 		}
 		if has := bytes.Contains(text, []byte("kept_")); !redacted {
-			// Chrome's trace has one stack for each hold of the GVL, its last: two recordings need not both have a
-			// method in it. Of one recording, below, they do.
+			// Chrome's trace has only the last stack of each hold of the GVL. Of two recordings, one may have no
+			// method in it. The reports below are made from the same recording, so either all or none have methods.
 			kept[name] = has && name != "record --format chrome"
 		} else if kept[name] && !has {
 			t.Errorf("%s has lost the names of methods", name)
@@ -134,8 +135,8 @@ func TestNoSecretLeaves(t *testing.T) {
 	}
 }
 
-// secretiveProcess is secretive, running. child is a Ruby below it, foreign another program, whose names are secrets
-// too.
+// secretiveProcess is a running secretive. child is the PID of a Ruby below it. foreign is the PID of another program,
+// whose names are secrets too.
 type secretiveProcess struct {
 	*rubytest.Process
 	child, foreign string
@@ -172,8 +173,7 @@ func startSecretive(t *testing.T) (p secretiveProcess) {
 	return p
 }
 
-// sayings looks at what commands say on standard error: of files whose paths hold whatever a path may hold, and of
-// other programs.
+// sayings checks what commands say on standard error about files with unusual paths, and about other programs.
 func sayings(t *testing.T, redacted bool, p secretiveProcess, whole string) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -212,7 +212,7 @@ func sayings(t *testing.T, redacted bool, p secretiveProcess, whole string) {
 	}
 }
 
-// readAll is what a file holds, unpacked; of a recording all names in it.
+// readAll returns the unpacked content of a file. For a recording it returns all names in it.
 func readAll(t *testing.T, path string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -251,7 +251,8 @@ func readAll(t *testing.T, path string) []byte {
 	return []byte(b.String())
 }
 
-// TestNoSecretLeavesACore is TestNoSecretLeaves for a core file, whose path is a secret too. Its dump has C functions.
+// TestNoSecretLeavesACore is TestNoSecretLeaves for the dump of a core file whose path is a secret too. The dump has C
+// functions.
 func TestNoSecretLeavesACore(t *testing.T) {
 	t.Parallel()
 	gcore := rubytest.Program(t, "gcore", "gdb")

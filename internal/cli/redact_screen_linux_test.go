@@ -16,13 +16,13 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// secretStory is what a person does in all views and overlays of the screen, and sees then.
+// secretStory lists the keys that a user presses in all views and overlays of the screen, and what the user sees then.
 var secretStory = []struct{ press, see string }{
 	{"1", "GVL held by"},
 	{"?", "keys and signs"}, {"?\x0c", "GVL held by"},
-	{"!", "findings"}, {"!\x0c", "GVL held by"}, // a small overlay covers no row of the timeline
+	{"!", "findings"}, {"!\x0c", "GVL held by"}, // the overlay is small and covers no row of the timeline
 	{"/kept_\r", "GVL held by"},
-	{"Y", "copied a summary"}, {"/\x15\r", "GVL held by"}, // a search leaves only the threads with what was searched for
+	{"Y", "copied a summary"}, {"/\x15\r", "GVL held by"}, // a search hides the threads that do not match
 	{"2", "current frame"}, {"j", "current frame"}, {"j", "current frame"}, {"j", "current frame"}, {"j", "current frame"}, {"j", "current frame"},
 	{"y", "copied the stack"},
 	{"\r", "stack"}, {"\x1b[B", "stack"}, {"\x1b[B", "stack"}, {"\x1b[B", "stack"}, {"\x7f", "current frame"},
@@ -31,9 +31,9 @@ var secretStory = []struct{ press, see string }{
 	{"3", "a column"}, {"\x1b[D", "FROZEN"},
 }
 
-// TestNoSecretOnAScreen walks the screens of real processes, live and replayed, of one and of several: neither what the
-// terminal was sent (titles and what goes to the clipboard included) nor any file that was saved holds a secret.
-// Without --redact both do.
+// TestNoSecretOnAScreen: with --redact, neither the terminal nor a saved file gets a secret. The text for the terminal
+// includes titles and the content of the clipboard. Without --redact both get secrets. The test walks the screens of
+// one process, of several processes, and of a replay.
 func TestNoSecretOnAScreen(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
@@ -44,7 +44,7 @@ func TestNoSecretOnAScreen(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		args []string
-		// before is the way to the first view.
+		// before lists the keys that lead to the first view.
 		before []struct{ press, see string }
 		// seen are secrets that are on this screen without --redact.
 		seen []string
@@ -66,18 +66,18 @@ func TestNoSecretOnAScreen(t *testing.T) {
 				}
 				var sent strings.Builder
 				for _, s := range slices.Concat(c.before, secretStory) {
-					if c.name == "replay" && (s.press == "W" || s.press == "P") { // a recording is not recorded
+					if c.name == "replay" && (s.press == "W" || s.press == "P") { // a replay cannot be recorded
 						continue
 					}
 					x.press(t, s.press)
-					if !strings.Contains("?!YysWP", s.press) { // any key closes those overlays and messages
-						x.press(t, "\x0c") // the whole screen again
+					if !strings.Contains("?!YysWP", s.press) { // any key closes these overlays and messages
+						x.press(t, "\x0c") // redraws the whole screen
 					}
 					x.seeWords(t, s.see)
 					sent.WriteString(x.raw())
 					x.forget()
 				}
-				// What is typed stands in the prompt, until it is a note.
+				// The prompt shows a note while the user types it.
 				x.press(t, "mzznote\r")
 				x.seeWords(t, "marked: ")
 				x.forget()
@@ -106,7 +106,8 @@ func TestNoSecretOnAScreen(t *testing.T) {
 	}
 }
 
-// TestNoSecretOfACommandLeaves: neither a command's name nor the folder of its output is in what is said of it.
+// TestNoSecretOfACommandLeaves: with --redact, messages about a started command contain neither its name nor the
+// folder of its output. Without --redact they contain both.
 func TestNoSecretOfACommandLeaves(t *testing.T) {
 	folder := t.TempDir()
 	t.Setenv("TMPDIR", folder)
@@ -134,8 +135,8 @@ func TestNoSecretOfACommandLeaves(t *testing.T) {
 	}
 }
 
-// sentText is what a terminal was sent, in lower case, with what went to the clipboard decoded and a line for each
-// other sequence: two texts with one between them are none.
+// sentText returns what a terminal was sent, in lower case. The decoded content of the clipboard is at the end. Each
+// other escape sequence becomes a line break, so that the texts around it do not join.
 func sentText(t *testing.T, raw string) string {
 	t.Helper()
 	var clipboard strings.Builder
@@ -152,10 +153,10 @@ func sentText(t *testing.T, raw string) string {
 	return strings.ToLower(regexp.MustCompile(`\x1b\]52;[^\x07\x1b]*|\x1b\[[0-9;?<>=]*[a-zA-Z]`).ReplaceAllString(raw, "\n") + clipboard.String())
 }
 
-// savedFiles is how many files a snapshot has (snapshot.Snapshot).
+// savedFiles is the number of files in a snapshot (snapshot.Snapshot).
 const savedFiles = 6
 
-// searchSaved searches all files that a screen has saved below a folder, and their names.
+// searchSaved searches for secrets in all files that a screen has saved below a folder, and in their names.
 func searchSaved(t *testing.T, folder string, redacted bool) {
 	t.Helper()
 	files := 0
@@ -191,7 +192,7 @@ func searchSaved(t *testing.T, folder string, redacted bool) {
 	}
 }
 
-// secretsOf are what secretive, this machine and the tests of it name, in lower case.
+// secretsOf returns all secrets in lower case: the names in secretive, and the name of this machine.
 func secretsOf(t *testing.T) []string {
 	t.Helper()
 	host, err := os.Hostname()

@@ -11,9 +11,9 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// reusePID runs in a PID namespace of its own, as its first process. It has ddtop watch a Ruby and stops ddtop; then
-// the Ruby is killed and another one started under the same PID, at the same addresses (both without address
-// randomization); then ddtop may go on. Arguments: ddtop, the root and the binary of Ruby, a folder.
+// reusePID is a script that runs as the first process of a PID namespace. It lets ddtop watch a Ruby, and stops ddtop.
+// Then it kills the Ruby and starts another one with the same PID. Without address randomization, both have the same
+// addresses. At the end it continues ddtop. Its arguments are ddtop, the root and the binary of Ruby, and a folder.
 const reusePID = `
 ddtop=$1 root=$2 ruby=$3 dir=$4
 launch() { # name
@@ -45,8 +45,8 @@ kill -9 $again
 exit 0
 `
 
-// TestReusedPID: when the PID of the process that is watched is given to another one while ddtop is off its CPU, ddtop
-// says that the process has ended, and reads nothing of the newcomer, whose memory has the same layout.
+// TestReusedPID: if another process gets the PID of the target while ddtop is off its CPU, ddtop reports that the
+// target has ended. It reads nothing of the new process, though its memory has the same layout.
 func TestReusedPID(t *testing.T) {
 	if os.Geteuid() != 0 {
 		rubytest.Skip(t, "a PID namespace of one's own needs root")

@@ -16,7 +16,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// masterOfTwo forks two workers, of which the second spins, and ends the first when it is told to.
+// masterOfTwo forks two workers. The second worker spins. The first line of input ends the first worker.
 const masterOfTwo = `
 $stdout.sync = true
 worker = lambda do |name, spins|
@@ -37,7 +37,7 @@ STDIN.gets
 Process.kill(:KILL, second)
 `
 
-// cluster is masterOfTwo, running.
+// cluster is a running masterOfTwo.
 type cluster struct {
 	*rubytest.Process
 	first, second int
@@ -54,7 +54,7 @@ func startCluster(t *testing.T) cluster {
 
 func (c cluster) pids() []int { return []int{c.PID, c.first, c.second} }
 
-// severalJSON is the document of several processes.
+// severalJSON is the document that a command prints for several processes with --json.
 type severalJSON struct {
 	Processes []json.RawMessage
 	Children  []struct {
@@ -100,7 +100,7 @@ func TestChildrenAreMeasured(t *testing.T) {
 		t.Errorf("dumps of %v and %d children, want those of %v", got, len(s.Children), want)
 	}
 	for _, d := range s.Processes {
-		checkKeys(t, string(d), dumpKeys[:7]) // the rest is there with threads that have it
+		checkKeys(t, string(d), dumpKeys[:7]) // the other keys depend on the threads
 	}
 	if text := run(t, "dump", "-p", fmt.Sprintf("%d,%d", c.first, c.second)); !strings.Contains(text.out, `"quiet one"`) || !strings.Contains(text.out, `"busy one"`) ||
 		strings.Contains(text.out, "pid "+pid) {
@@ -118,7 +118,7 @@ func TestChildrenAreMeasured(t *testing.T) {
 	}
 	run(t, "record", "-p", pid, "--children", "-d", "1s", "--format", "ddtop", "-o", "-").want(t, 2, "a file each")
 
-	// The last of it: one ends while it is measured.
+	// This comes last, because the first worker ends while stat measures.
 	done := make(chan result, 1)
 	go func() { done <- run(t, "stat", "-p", pid, "--children", "-d", "3s", "--json") }()
 	c.Send(t, "end the first")
@@ -148,7 +148,8 @@ func TestChildrenAreMeasured(t *testing.T) {
 	}
 }
 
-// checkPIDLabels checks that every sample of a profile says whose it is, and that all processes are there.
+// checkPIDLabels checks that every sample of a profile has the PID of its process, and that all processes have
+// samples.
 func checkPIDLabels(t *testing.T, path string, want []int) {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -214,7 +215,8 @@ func TestSeveralProcessesThatCantBeRead(t *testing.T) {
 	run(t, "dump", "-p", strconv.Itoa(os.Getpid()), "-p", strconv.Itoa(c.first)).want(t, 4, "not a CRuby process")
 }
 
-// TestScreenOfSeveralProcesses opens the table, one process, the next, and sees one end.
+// TestScreenOfSeveralProcesses: the screen shows the table of processes, one process, and the next. It also shows that
+// a process has ended.
 func TestScreenOfSeveralProcesses(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)

@@ -16,8 +16,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestScreenIsShared: the recipe of the docs for sharing a screen works. The second client sees the redacted screen.
-// Its keys do nothing, and the keys of the first one work.
+// TestScreenIsShared: the documented way to share a screen works. The second client sees the redacted screen. Keys of
+// the second client do nothing, and keys of the first client work.
 func TestScreenIsShared(t *testing.T) {
 	t.Parallel()
 	tmux, err := exec.LookPath("tmux")
@@ -50,11 +50,11 @@ func TestScreenIsShared(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { f.Close() })
-		go func() { _, _ = io.Copy(io.Discard, f) }() // its end is seen by Wait
+		go func() { _, _ = io.Copy(io.Discard, f) }() // Wait reports its end
 		return cmd, f
 	}
 	pane := func() string {
-		out, _ := run("capture-pane", "-p").Output() // there is none before the session
+		out, _ := run("capture-pane", "-p").Output() // there is no pane before the session
 		return string(out)
 	}
 	await := func(what string, so func() bool) {
@@ -74,13 +74,14 @@ func TestScreenIsShared(t *testing.T) {
 	if strings.Contains(pane(), "hunter2") {
 		t.Errorf("it is not redacted:\n%s", pane())
 	}
-	// Keys that come within a millisecond are else taken for text that is pasted, which has no prefix.
+	// Without this option, tmux takes keys that come within a millisecond for pasted text, and ignores a prefix key in
+	// it.
 	if out, err := run("set-option", "-g", "assume-paste-time", "0").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	watcher, its := client("attach", "-r")
 	await("the second client", func() bool { return clients() == 2 })
-	// A client that has detached has had its keys before looked at.
+	// tmux handles keys in order. When this client has detached, its earlier keys have been handled too.
 	fmt.Fprint(its, "qq\x02d")
 	if err := watcher.Wait(); err != nil {
 		t.Fatalf("the second client: %v", err)

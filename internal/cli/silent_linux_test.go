@@ -19,7 +19,7 @@ import (
 	"github.com/ddtop/ddtop/internal/stuckfs"
 )
 
-// mapsThenWaits maps a file, and when it is told to maps more memory.
+// mapsThenWaits is a program that maps a file. When it gets another line, it maps more memory.
 const mapsThenWaits = `$stdout.sync = true
 file = File.open(STDIN.gets.chomp)
 MAPPED = IO::Buffer.map(file, 4096, 0, IO::Buffer::READONLY)
@@ -30,15 +30,15 @@ puts "done"
 STDIN.read
 `
 
-// silencer is a Ruby whose memory can be locked.
+// silencer is a Ruby process whose memory silence can lock.
 type silencer struct {
 	*rubytest.Process
 	disk *stuckfs.FS
-	// page is the address of a page of the disk's in its memory.
+	// page is the address in the process's memory where a page of a file on disk is mapped.
 	page int64
 }
 
-// startSilent starts a Ruby whose memory can't be looked at until the test ends.
+// startSilent starts a Ruby whose memory cannot be read until the test ends.
 func startSilent(t *testing.T) *rubytest.Process {
 	t.Helper()
 	p := startSilencer(t, "")
@@ -46,7 +46,7 @@ func startSilent(t *testing.T) *rubytest.Process {
 	return p.Process
 }
 
-// startSilencer starts one that runs another program's beginning first.
+// startSilencer starts a silencer. Its program runs the code in first at the beginning.
 func startSilencer(t *testing.T, first string) silencer {
 	t.Helper()
 	r := rubytest.One(t)
@@ -79,9 +79,9 @@ func startSilencer(t *testing.T, first string) silencer {
 	return s
 }
 
-// silence locks its memory until the test ends or its disk is released: one reader holds the mmap lock while it waits
-// for a page of a file whose disk does not answer, and the process itself stands behind it to map memory, as in a
-// process whose `ps aux` hangs.
+// silence locks the memory of the process until the test ends or the disk is released. A reader holds the mmap lock
+// while it waits for a page of a file whose disk does not answer. The process itself waits for this lock to map
+// memory. `ps aux` hangs on such a process.
 func (p silencer) silence(t *testing.T) {
 	t.Helper()
 	disk := p.disk
@@ -106,10 +106,11 @@ func (p silencer) silence(t *testing.T) {
 	waitForState(t, p.PID, "D")
 }
 
-// TestQuitsWhileTheMemoryIsLocked: what was measured is there at once, and the process ends when the lock is free: the
-// kernel does not end a thread that waits for it within process_vm_readv(2).
+// TestQuitsWhileTheMemoryIsLocked: if the memory of the target is locked, a signal makes ddtop print at once what it
+// has measured. The process of ddtop ends when the lock is free. The kernel does not end a thread that waits for the
+// lock within process_vm_readv(2).
 func TestQuitsWhileTheMemoryIsLocked(t *testing.T) {
-	p := startSilencer(t, "Thread.new { loop {} }\n") // of an idle process ticks are rare
+	p := startSilencer(t, "Thread.new { loop {} }\n") // ticks of an idle process are rare
 	measured, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	if err != nil {
 		t.Fatal(err)
@@ -143,10 +144,10 @@ func TestQuitsWhileTheMemoryIsLocked(t *testing.T) {
 	finish(t, cmd, out, errs).want(t, 0, "has not come back for")
 }
 
-// answersWithin is how long a command may take that is not to wait for a process which does not answer.
+// answersWithin limits the time of a command that must not wait for a process that does not answer.
 const answersWithin = time.Minute
 
-// runSoon is run of what must not wait.
+// runSoon is run for a command that must end within answersWithin.
 func runSoon(t *testing.T, args ...string) result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), answersWithin)

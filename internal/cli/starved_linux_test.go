@@ -16,23 +16,23 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// starvedRates are what the smallest budgets leave on a full machine, by polling.
+// starvedRates are the flags for the rates that the smallest budgets leave on a full machine, by polling.
 var starvedRates = []string{"--overhead", "off", "--rate", "1", "--lock-rate", "4", "--source", "polling"}
 
-// computing is a program with a thread that computes and one that collects garbage now and then.
+// computing is a program with two threads. One computes, and one collects garbage now and then.
 const computing = `$stdout.sync = true
 Thread.new { loop { 1000.times { |i| i * i } } }.name = "computes"
 Thread.new { loop { GC.start; sleep 0.05 } }.name = "collects"
 puts "up"
 sleep`
 
-// slackNS is what counters can be off by at both ends of a time, of one thread that computes: a quarter of the shortest
-// period of these tests, and the longest time between two samples at starvedRates.
+// slackNS is the error that CPU counters of one computing thread may have at both ends of a measurement. It is twice
+// the sum of two times: a quarter of the shortest period of these tests, and the longest time between two samples.
 const slackNS = int64(2 * (250*time.Millisecond + 375*time.Millisecond))
 
-// TestStarvedOutputs: what the kernel and Ruby add up is told by every output at the rates of a starved machine, of all
-// of the time and of each part of it: CPU time of the process and its threads, collections, page faults, context
-// switches. Shares that rest on too few samples are null.
+// TestStarvedOutputs: at the rates of a starved machine, stat and reports have all figures that the kernel and Ruby
+// count. These are the CPU time of the process and its threads, run delays, collections and page faults. They cover
+// the whole time and each part of it. Shares that rest on too few samples are null.
 func TestStarvedOutputs(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -96,7 +96,7 @@ func TestStarvedOutputs(t *testing.T) {
 		x.want(t, 0)
 		check(t, x.out)
 	})
-	// lines checks the lines of a while, and returns how many seconds were known exactly.
+	// lines checks the lines of stat --interval. It returns how many seconds were known exactly.
 	lines := func(t *testing.T, source, while string) (exact int) {
 		t.Helper()
 		x := run(t, append([]string{"stat", "--json", "-p", pid, "-d", while, "--interval", "1s"}, append(starvedRates, "--source", source)...)...)
@@ -116,7 +116,7 @@ func TestStarvedOutputs(t *testing.T) {
 				t.Fatal(err)
 			}
 			if l.Duration < int64(900*time.Millisecond) {
-				continue // the last one
+				continue // the last line covers less than a second
 			}
 			n++
 			if l.CPU == nil || *l.CPU == 0 || l.GC.Count == nil {
@@ -146,7 +146,8 @@ func TestStarvedOutputs(t *testing.T) {
 			rubytest.Skip(t, "%v", err)
 		}
 		t.Parallel()
-		// By switches the first seconds are polled, until the programs are loaded. That takes long on a full machine.
+		// With --source switches, ddtop polls until its programs are loaded into the kernel. Loading takes long on a
+		// full machine.
 		exact := 0
 		for _, while := range []string{"4s", "16s", "64s"} {
 			if exact = lines(t, "switches", while); exact > 0 {
@@ -159,7 +160,7 @@ func TestStarvedOutputs(t *testing.T) {
 	})
 }
 
-// TestStarvedPush: each profile of three processes has the CPU time of its period, at the rates of a starved machine.
+// TestStarvedPush: at the rates of a starved machine, each profile of three processes has the CPU time of its period.
 func TestStarvedPush(t *testing.T) {
 	t.Parallel()
 	r := rubytest.One(t)

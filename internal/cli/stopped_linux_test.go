@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestStoppedProcess: a process that was stopped while no thread held the GVL looks like one that waits; each command
-// says what it is.
+// TestStoppedProcess: a process that is stopped while no thread holds the GVL looks like a waiting process. dump and
+// stat say that the process is stopped.
 func TestStoppedProcess(t *testing.T) {
 	t.Parallel()
 	p, _ := rubytest.One(t).StartParked(t, rubytest.Options{})
@@ -38,7 +38,7 @@ func TestStoppedProcess(t *testing.T) {
 		t.Errorf("it runs; stopped: dump %v, stat %v", dump, stat)
 	}
 	p.Signal(t, syscall.SIGSTOP)
-	for end := time.Now().Add(rubytest.Timeout); ; { // each of its threads needs a CPU to stop
+	for end := time.Now().Add(rubytest.Timeout); ; { // each thread of the process needs a CPU to stop
 		dump, stat := said()
 		if dump && stat {
 			break

@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/internal/cli/sudo"
 )
 
-// TestAgain: the words that named processes give way to their PIDs, and nothing else does: a flag's value may be the
+// TestAgain: the PIDs replace the words that named processes, and nothing else changes. The value of a flag may be the
 // same word.
 func TestAgain(t *testing.T) {
 	for _, c := range []struct {

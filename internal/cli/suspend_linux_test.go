@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact/probe"
 )
 
-// TestSuspend: ctrl-z, and SIGTSTP from elsewhere, lead back to the shell with the terminal as it was, and fg to the
-// screen, which hears keys again.
+// TestSuspend: ctrl-z, or SIGTSTP from another process, leads back to the shell and restores the terminal. fg leads
+// back to the screen, which takes keys again.
 func TestSuspend(t *testing.T) {
 	t.Parallel()
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
@@ -44,14 +44,14 @@ func TestSuspend(t *testing.T) {
 	} {
 		c.suspend()
 		until(t, func() bool { return stateOf(t, pid) == "T" }, "%s: ddtop in state T", c.name)
-		// It writes nothing any more; what it wrote before may still be on its way to us.
+		// ddtop is stopped and writes nothing. Its last output may still be on the way to the test.
 		until(t, func() bool {
 			raw := x.raw()
 			return strings.LastIndex(raw, "\x1b[?1049h") < strings.LastIndex(raw, "\x1b[?1049l")
 		}, "%s: the alternate screen left", c.name)
 		x.forget()
 		x.press(t, "echo in the $((40+2))nd shell\n")
-		x.see(t, "in the 42nd shell") // which has a terminal of its own settings again
+		x.see(t, "in the 42nd shell") // the shell has its own terminal settings again
 		x.forget()
 		x.press(t, "fg\n")
 		x.see(t, "Integer#times")
@@ -67,7 +67,7 @@ func TestSuspend(t *testing.T) {
 	x.leaves(t, 0)
 }
 
-// TestNoShellToSuspendTo: where nobody would continue it, ctrl-z says so and stops nothing.
+// TestNoShellToSuspendTo: if no shell could continue ddtop, ctrl-z stops nothing, and the screen says so.
 func TestNoShellToSuspendTo(t *testing.T) {
 	t.Parallel()
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
@@ -82,11 +82,11 @@ func TestNoShellToSuspendTo(t *testing.T) {
 	}
 }
 
-// stateOf is a process's state by /proc/PID/stat, "" when it is gone.
+// stateOf returns the state of a process from /proc/PID/stat. It returns "" if the process is gone.
 func stateOf(t *testing.T, pid int) string {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) { // gone before it was opened, or before it was read
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) { // the process has just ended
 		return ""
 	}
 	if err != nil {
@@ -96,14 +96,15 @@ func stateOf(t *testing.T, pid int) string {
 	return after[:1]
 }
 
-// forget leaves out of what is seen all that was written before.
+// forget drops all output up to now, so that only later output is seen.
 func (x *terminal) forget() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.written.Reset()
 }
 
-// TestSuspendTakesProbesOut: while ddtop is stopped no probe of the key E is in the process; fg puts them in again.
+// TestSuspendTakesProbesOut: while ctrl-z keeps ddtop stopped, the target has no probes of exact mode. fg puts them
+// back.
 func TestSuspendTakesProbesOut(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
@@ -121,7 +122,7 @@ func TestSuspendTakesProbesOut(t *testing.T) {
 	rubytest.Probed(t, p.PID, true)
 	x.press(t, "\x1a")
 	rubytest.Probed(t, p.PID, false)
-	x.see(t, "Stopped") // by the shell: until then ddtop takes what is typed
+	x.see(t, "Stopped") // the shell prints this; before, ddtop takes what is typed
 	x.forget()
 	x.press(t, "echo in the $((40+2))nd shell\n")
 	x.see(t, "in the 42nd shell")

@@ -19,7 +19,7 @@ import (
 
 var programID = regexp.MustCompile(`prog_id:\t(\d+)`)
 
-// programsOf returns the programs in the kernel that a process has descriptors of.
+// programsOf returns the IDs of the kernel programs for which a process has descriptors.
 func programsOf(t *testing.T, pid int) []ebpf.ProgramID {
 	t.Helper()
 	infos, err := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", pid))
@@ -30,7 +30,7 @@ func programsOf(t *testing.T, pid int) []ebpf.ProgramID {
 	for _, path := range infos {
 		b, err := os.ReadFile(path)
 		if err != nil {
-			continue // it is closed meanwhile
+			continue // the descriptor was closed meanwhile
 		}
 		if m := programID.FindSubmatch(b); m != nil {
 			id, err := strconv.Atoi(string(m[1]))
@@ -43,7 +43,7 @@ func programsOf(t *testing.T, pid int) []ebpf.ProgramID {
 	return out
 }
 
-// TestSwitchesLeaveWithDdtop: a ddtop that is killed leaves no program in the kernel, and the process goes on.
+// TestSwitchesLeaveWithDdtop: if ddtop is killed, no program of it stays in the kernel, and the target goes on.
 func TestSwitchesLeaveWithDdtop(t *testing.T) {
 	if err := live.CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)
@@ -55,7 +55,7 @@ func TestSwitchesLeaveWithDdtop(t *testing.T) {
 		t.Fatal(err)
 	}
 	deadline := time.Now().Add(rubytest.Timeout)
-	const all = 4 // at switches, wake-ups and ends, and on the clock
+	const all = 4 // programs at switches, wake-ups and ends, and on the clock
 	var ids []ebpf.ProgramID
 	for len(ids) < all {
 		if ids = programsOf(t, cmd.Process.Pid); time.Now().After(deadline) {
@@ -77,14 +77,14 @@ func TestSwitchesLeaveWithDdtop(t *testing.T) {
 			if time.Now().After(deadline) {
 				t.Fatalf("program %d is still in the kernel", id)
 			}
-			time.Sleep(time.Millisecond) // the kernel takes it out a moment later
+			time.Sleep(time.Millisecond) // the kernel removes the program a moment later
 		}
 	}
 	p.Send(t, "alive")
 	p.Expect(t, "alive")
 }
 
-// TestStatSaysSource: the JSON of stat says how it was learned what threads did.
+// TestStatSaysSource: the JSON of stat names the source by which ddtop followed the threads.
 func TestStatSaysSource(t *testing.T) {
 	if err := live.CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)
@@ -115,7 +115,8 @@ func TestStatSaysSource(t *testing.T) {
 	run(t, "stat", "-p", strconv.Itoa(p.PID), "--source", "switches", "--pause").want(t, 2, "--source switches does not go with --pause")
 }
 
-// TestSwitchesTwice: two ddtops follow a process at the same time, and say the same of it.
+// TestSwitchesTwice: two ddtops can follow the same process at the same time. Both use switches, and neither loses a
+// record.
 func TestSwitchesTwice(t *testing.T) {
 	if err := live.CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)

@@ -16,7 +16,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// commandsOnPID are the commands that take a process, with what else they need.
+// commandsOnPID returns the commands that take a process, with the other arguments that they need.
 func commandsOnPID(pid int) [][]string {
 	p := strconv.Itoa(pid)
 	return [][]string{
@@ -27,7 +27,7 @@ func commandsOnPID(pid int) [][]string {
 	}
 }
 
-// refused checks that every command on a process fails with that code and these texts.
+// refused checks that every command on a process fails with this exit code and these texts.
 func refused(t *testing.T, pid, code int, texts ...string) {
 	t.Helper()
 	for _, args := range commandsOnPID(pid) {
@@ -79,7 +79,7 @@ func TestZombie(t *testing.T) {
 	if err := in.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// End of file comes when it has ended; it stays a zombie until Wait.
+	// The end of file comes when cat has ended. cat stays a zombie until Wait.
 	if _, err := io.Copy(io.Discard, out); err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestZombie(t *testing.T) {
 	}
 }
 
-// waitForState waits until the kernel gives a process that state (/proc/PID/stat, field 3).
+// waitForState waits until the kernel reports this state for a process (/proc/PID/stat, field 3).
 func waitForState(t *testing.T, pid int, state string) {
 	t.Helper()
 	until(t, func() bool {
@@ -117,7 +117,7 @@ func TestAnotherUsersProcess(t *testing.T) {
 		r := finish(t, cmd, out, errs)
 		cancel()
 		if args[0] == "record" {
-			// It can't write the file either, and says that first.
+			// record cannot write its file either, and reports this first.
 			r.want(t, 1, "can't be written")
 			continue
 		}
@@ -137,14 +137,14 @@ func TestAnotherUsersProcess(t *testing.T) {
 	if row := psRow(t, r.out, p.PID); !strings.Contains(row, " no ") {
 		t.Errorf("ps as nobody says %s", row)
 	}
-	// Why not stands below the table, once for this one and the others of root's.
+	// The reason is below the table, once for this process and the other processes of root.
 	said := regexp.MustCompile(`(?m)^(?:not readable|(?:\d+, )*` + strconv.Itoa(p.PID) + `(?:, \d+)*): no permission to read the process: it belongs to user root`)
 	if n := len(said.FindAllString(r.out, -1)); n != 1 || strings.Count(r.out, "belongs to user root") > strings.Count(r.out, "\n\n") {
 		t.Errorf("ps as nobody says %d times why not:\n%s", n, r.out)
 	}
 }
 
-// psRow finds a process in ps's table.
+// psRow returns the row of a process in the table of ps.
 func psRow(t *testing.T, table string, pid int) (row string) {
 	t.Helper()
 	lines := bufio.NewScanner(strings.NewReader(table))

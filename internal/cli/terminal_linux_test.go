@@ -21,16 +21,17 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// terminal is a run of the binary in a pseudo-terminal of 100 x 30.
+// terminal is a run of a program in a pseudo-terminal of 100 x 30.
 type terminal struct {
 	cmd *exec.Cmd
-	// tty is the program's end, held open so that its settings can be looked at, before is what they were at the start.
+	// tty is the end for the program. The test holds it open to read its settings. before holds the settings at the
+	// start.
 	master, tty *os.File
 	before      unix.Termios
 
 	mu      sync.Mutex
 	written bytes.Buffer
-	// cleaned is text for the first cleanedOf bytes of written.
+	// cleaned is the first cleanedOf bytes of written, without escape sequences.
 	cleaned   string
 	cleanedOf int
 	// drained is closed when all that was written has been read.
@@ -42,13 +43,13 @@ func inTerminal(t *testing.T, args ...string) *terminal {
 	return programInTerminal(t, ddtop, args...)
 }
 
-// programInTerminal starts another program than ddtop, as the leader of the terminal's session.
+// programInTerminal starts any program, as the leader of the terminal's session.
 func programInTerminal(t *testing.T, program string, args ...string) *terminal {
 	t.Helper()
 	return changedInTerminal(t, func(*exec.Cmd) {}, program, args...)
 }
 
-// changedInTerminal is programInTerminal of a command that is changed before it starts.
+// changedInTerminal is programInTerminal for a command that the function change modifies before the start.
 func changedInTerminal(t *testing.T, change func(*exec.Cmd), program string, args ...string) *terminal {
 	t.Helper()
 	master, tty, err := pty.Open()
@@ -83,7 +84,7 @@ func changedInTerminal(t *testing.T, change func(*exec.Cmd), program string, arg
 	}()
 	t.Cleanup(func() {
 		cancel()
-		// Closed already where the test went well.
+		// tty is closed already if the test went well.
 		_, _ = tty.Close(), master.Close()
 	})
 	return x
@@ -100,8 +101,8 @@ func settings(t *testing.T, tty *os.File) unix.Termios {
 
 var escapes = regexp.MustCompile(`\x1b(\[[0-9;?<>=]*[a-zA-Z]|\][^\x07\x1b]*(\x07|\x1b\\)|[()][A-B0])`)
 
-// text is what the program has written so far, without escape sequences. It is made again when more was written: a
-// screen that is looked at for minutes writes megabytes.
+// text returns what the program has written so far, without escape sequences. It cleans the text again only if there
+// is more, because a screen writes megabytes in minutes.
 func (x *terminal) text() string {
 	if raw := x.raw(); len(raw) != x.cleanedOf {
 		x.cleaned, x.cleanedOf = escapes.ReplaceAllString(raw, ""), len(raw)
@@ -117,8 +118,8 @@ func (x *terminal) raw() string {
 
 func (x *terminal) see(t *testing.T, text string) {
 	t.Helper()
-	// Only cells that differ are written ("2" over the "3" of "process 3 of 3"), so a text may never be written in one
-	// piece. A terminal of another width has the whole picture written again.
+	// ddtop writes only cells that differ ("2" over the "3" of "process 3 of 3"). So a text may never be written in
+	// one piece. If the width of the terminal changes, ddtop writes the whole screen again.
 	again, cols := time.Now().Add(time.Second), uint16(100)
 	until(t, func() bool {
 		if strings.Contains(x.text(), text) {
@@ -134,7 +135,7 @@ func (x *terminal) see(t *testing.T, text string) {
 	}, "%q on the screen, there is %q", text, tail(x))
 }
 
-// tail prints the end of what was written, when it is formatted.
+// tailOf formats as the end of what a program has written. It reads the text only when it is formatted.
 type tailOf struct{ x *terminal }
 
 func tail(x *terminal) tailOf { return tailOf{x} }
@@ -151,7 +152,7 @@ func (x *terminal) press(t *testing.T, keys string) {
 	}
 }
 
-// leaves waits for the end and checks exit code and that the terminal is as it was.
+// leaves waits for the end of the program. It checks the exit code, and that the terminal is as it was before.
 func (x *terminal) leaves(t *testing.T, code int) {
 	t.Helper()
 	err := x.cmd.Wait()
@@ -161,7 +162,7 @@ func (x *terminal) leaves(t *testing.T, code int) {
 	if after := settings(t, x.tty); after != x.before {
 		t.Errorf("the terminal's settings were %+v, are %+v", x.before, after)
 	}
-	// With the last descriptor of the program's end closed, the other end says so behind all that was written.
+	// When the last descriptor of the tty is closed, the master reads the rest of the output and then an error.
 	if err := x.tty.Close(); err != nil {
 		t.Error(err)
 	}
@@ -209,7 +210,7 @@ func TestScreenQuitsAndRestoresTheTerminal(t *testing.T) {
 	}
 }
 
-// signalled returns a way out by a signal from elsewhere.
+// signalled returns a function that ends ddtop by a signal.
 func signalled(t *testing.T, s syscall.Signal) func(*terminal) {
 	return func(x *terminal) {
 		t.Helper()
@@ -235,7 +236,8 @@ func TestScreenErrorsBeforeItOpens(t *testing.T) {
 	t.Parallel()
 	x := inTerminal(t, "-p", strconv.Itoa(os.Getpid()))
 	x.leaves(t, 4)
-	// Where opening takes longer than a moment, its progress is shown; the error is on the screen that stays.
+	// If opening takes long, ddtop shows its progress on the alternate screen. The error must be on the normal screen,
+	// which stays.
 	raw := x.raw()
 	if after := raw[strings.LastIndex(raw, "\x1b[?1049l")+1:]; !strings.Contains(after, "not a CRuby process") {
 		t.Errorf("it wrote %q", raw)
@@ -254,7 +256,7 @@ func TestCommandUnderTheScreen(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	seen := filepath.Join(folder, "seen") // ends the program, which is not to end before it was seen
+	seen := filepath.Join(folder, "seen") // this file ends the program after the test has seen its thread
 	command := rubyCommand(t, r, `
 		puts "to standard output"
 		warn "to standard error"

@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// dumped is what the truth tests read of `ddtop dump --json`.
+// dumped holds the fields of `ddtop dump --json` that the tests compare.
 type dumped struct {
 	Threads []struct {
 		ID     int
@@ -45,11 +45,12 @@ func dump(t *testing.T, pid int) dumped {
 }
 
 // TestDumpEqualsBacktraceLocations compares the stacks of a parked program with Thread#backtrace_locations, frame by
-// frame: path, absolute path and line on every Ruby; the label on those that print it qualified (3.4 and later).
+// frame. Path, absolute path and line are compared on every Ruby. Labels are compared on 3.4 and later, which print
+// qualified labels.
 func TestDumpEqualsBacktraceLocations(t *testing.T) {
 	t.Parallel()
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
-		t.Parallel() // it waits more than it works, and nothing in it depends on what else runs
+		t.Parallel() // the test mostly waits, and does not depend on what else runs
 		p, truth := r.StartParked(t, rubytest.Options{})
 		d := dump(t, p.PID)
 		compared := 0
@@ -95,8 +96,8 @@ func compareFrames(t *testing.T, thread string, got []dumpedFrame, want []rubyte
 	}
 }
 
-// place writes a frame's place. An empty path (eval with "" as its file) is nil: sampler.Frame has no other word for
-// it.
+// place returns the place of a frame as text. An empty path (eval with "" as its file) counts as nil, because
+// sampler.Frame cannot tell them apart.
 func place(path, absolute *string, line int32) string {
 	text := func(s *string) string {
 		if s == nil || *s == "" {
@@ -107,12 +108,13 @@ func place(path, absolute *string, line int32) string {
 	return fmt.Sprintf("%s %s:%d", text(path), text(absolute), line)
 }
 
-// TestDumpNamesTheStates compares states and what threads wait for with what a program says of its threads.
+// TestDumpNamesTheStates compares the states of threads, and what they wait for, with what the program says about its
+// threads.
 func TestDumpNamesTheStates(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
-		t.Parallel() // it waits more than it works, and nothing in it depends on what else runs
+		t.Parallel() // the test mostly waits, and does not depend on what else runs
 		p, truth := r.StartStates(t, rubytest.Options{})
 		d := dump(t, p.PID)
 		names := make(map[int]string)

@@ -20,16 +20,16 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Frames of uncertainFile: one that can't be trusted, one of which only the line can't be, and one before line 1 of its
-// file.
+// These are the frames of uncertainFile. wrongFrame cannot be trusted. compiledFrame can be trusted except for its
+// line. templateFrame is before line 1 of its file.
 var (
 	wrongFrame    = sampler.Frame{Label: "Other#wrong", Name: "wrong", Path: "other.rb", AbsolutePath: "/app/other.rb", FirstLine: 30, Line: 31, Uncertain: true}
 	compiledFrame = sampler.Frame{Label: "Fast#loop", Name: "loop", Path: "fast.rb", AbsolutePath: "/app/fast.rb", FirstLine: 7077, Line: 7077, Uncertain: true, UncertainLine: true}
 	templateFrame = sampler.Frame{Label: "Views.page", Name: "page", Path: "page.erb", FirstLine: -4, Line: -2}
 )
 
-// uncertainFile is a recording of a thread that runs under such frames, in the collector now and then, while another
-// one waits for it.
+// uncertainFile returns the path of a recording. One thread runs these frames, at times during a collection. A second
+// thread waits for the first one.
 func uncertainFile(t *testing.T) string {
 	t.Helper()
 	d := sampler.NewDictionary()
@@ -53,7 +53,7 @@ func uncertainFile(t *testing.T) string {
 			s.GC.Mode = sampler.GCMarking
 		}
 		of := stacks[n/4%3]
-		if n > 280 { // what a dump shows
+		if n > 280 { // a dump shows these samples
 			of = stacks[0]
 		}
 		for id := range sampler.ThreadID(2) {
@@ -79,7 +79,7 @@ func uncertainFile(t *testing.T) string {
 	return path
 }
 
-// profileText is what a pprof profile says of its functions and lines.
+// profileText returns the content of a pprof profile as text, with its functions and lines.
 func profileText(t *testing.T, data []byte) string {
 	t.Helper()
 	p, err := profile.ParseData(data)
@@ -89,9 +89,9 @@ func profileText(t *testing.T, data []byte) string {
 	return p.String()
 }
 
-// TestUncertainFramesInEveryFile: a frame that can't be trusted is never written as if it could, in any format, whether
-// what was measured is made from a process or from a recording: both go through the same exports. A line that can't be
-// trusted is not written, nor is one before line 1.
+// TestUncertainFramesInEveryFile: every format marks a frame that cannot be trusted. The test uses a recording,
+// because files made from a process go through the same exports. Lines that cannot be trusted and lines before line 1
+// are not written.
 func TestUncertainFramesInEveryFile(t *testing.T) {
 	recorded := uncertainFile(t)
 	sure := regexp.MustCompile(`Other#wrong(?: \(other\.rb:31\))?(?: \[uncertain\])?`)
@@ -142,7 +142,7 @@ func TestUncertainFramesInEveryFile(t *testing.T) {
 			t.Errorf("%s marks a frame of which only the line can't be trusted", name)
 		}
 	}
-	// What the formats with lines have of them.
+	// The formats with line numbers must have these lines.
 	for name, lines := range map[string][]string{
 		"pprof --json=false":     {`Fast#loop /app/fast.rb:0:0 s=7077`, `Views.page page.erb:0:0 s=0`},
 		"callgrind --json=false": {"Fast#loop\ncalls=93 7077\n", "Views.page\ncalls=92 0\n"},
@@ -163,7 +163,7 @@ func TestUncertainFramesInEveryFile(t *testing.T) {
 	}
 }
 
-// checkUncertainJSON: JSON that has frames one by one says of each whether it is uncertain.
+// checkUncertainJSON checks that JSON with a list of frames marks the frame Other#wrong as uncertain.
 func checkUncertainJSON(t *testing.T, name, text string) {
 	t.Helper()
 	found := 0
@@ -197,8 +197,8 @@ func checkUncertainJSON(t *testing.T, name, text string) {
 	}
 }
 
-// alternatingChains calls a_0, which calls a_1, and so on, then b_0 likewise, time and again: no a is ever called by a
-// b, or a b by an a.
+// alternatingChains calls a_0, which calls a_1, and so on. Then it does the same with b_0, in a loop. No method a ever
+// calls a method b, and no b calls an a.
 const alternatingChains = `
 %w[a b].each do |name|
   20.times { |i| Object.class_eval("def #{name}_#{i}\n #{i < 19 ? "#{name}_#{i + 1}" : "nil"}\nend", "chains.rb", 1) }
@@ -206,8 +206,8 @@ end
 2.times { Thread.new { loop { a_0; b_0 } } }
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// impossibleChain says what is wrong with a collapsed stack of alternatingChains; "" if nothing is. Frames that are
-// marked say nothing.
+// impossibleChain returns what is wrong with a collapsed stack of alternatingChains. It returns "" if nothing is
+// wrong. It ignores frames that are marked as uncertain.
 func impossibleChain(stack []string) string {
 	last, at := "", -1
 	for _, name := range stack {
@@ -223,13 +223,13 @@ func impossibleChain(stack []string) string {
 	return ""
 }
 
-// tornAlike is how likely all copies of a stack that changes faster than it is read are torn alike, so that the reader
-// believes them: 2 of 2.6 million stacks of alternatingChains were, on the interpreter of 3.1 and two busy CPUs
-// (sampler/ruby, agree.go).
+// tornAlike is the probability that all copies of a changing stack are torn in the same way, so that the reader
+// believes them. In one run, 2 of 2.6 million stacks of alternatingChains were torn alike. This was on the interpreter
+// of 3.1 with two busy CPUs (sampler/ruby, agree.go).
 const tornAlike = 1e-6
 
-// TestNoImpossibleStackInAFile records two chains of calls at a high rate. A release that publishes frames before it
-// has filled them has some whose innermost frame is of the other chain.
+// TestNoImpossibleStackInAFile records two chains of calls at a high rate. Some releases publish frames before they
+// have filled them, so that the innermost frame can be of the other chain. ddtop must mark such frames as uncertain.
 func TestNoImpossibleStackInAFile(t *testing.T) {
 	rubytest.Long(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -256,7 +256,7 @@ func TestNoImpossibleStackInAFile(t *testing.T) {
 			}
 		}
 		t.Logf("%d stacks, %d marked, %d impossible", stacks, marked, wrong)
-		allowed := 0 // a release that needs the mark must have none without it
+		allowed := 0 // a release that needs the mark must have no impossible stack without it
 		if r.AtLeast(3, 0) {
 			allowed = odds.AtMost(stacks, tornAlike)
 		}

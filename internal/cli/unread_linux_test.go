@@ -17,13 +17,13 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// awaitWrite waits until a thread of ddtop waits within a write, again and again.
+// awaitWrite waits until a thread of ddtop was seen waiting in write(2) 20 times in a row.
 func awaitWrite(t *testing.T, pid int) {
 	t.Helper()
 	writing, looks := fmt.Sprintf("%d ", unix.SYS_WRITE), make(map[string]int)
 	until(t, func() bool {
 		for _, task := range tasksOf(t, pid) {
-			// Of one that runs the file says just that.
+			// The file of a running thread contains no number, only the word running.
 			if text, err := os.ReadFile(filepath.Join(task, "syscall")); err != nil || !strings.HasPrefix(string(text), writing) {
 				delete(looks, task)
 			} else if looks[task]++; looks[task] == 20 {
@@ -34,8 +34,8 @@ func awaitWrite(t *testing.T, pid int) {
 	}, "a write that waits")
 }
 
-// TestPipeThatNobodyReads: a signal ends whatever waits for a reader of standard output, and that not all was written
-// is an error.
+// TestPipeThatNobodyReads: if no program reads standard output, a signal still ends ddtop. ddtop reports as an error
+// that not all was written.
 func TestPipeThatNobodyReads(t *testing.T) {
 	t.Parallel()
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
@@ -54,7 +54,7 @@ func TestPipeThatNobodyReads(t *testing.T) {
 				if s != syscall.SIGTERM {
 					rubytest.Long(t)
 				}
-				t.Parallel() // it waits more than it works
+				t.Parallel() // the test mostly waits
 				r, w, err := os.Pipe()
 				if err != nil {
 					t.Fatal(err)
@@ -65,7 +65,7 @@ func TestPipeThatNobodyReads(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := w.Write(make([]byte, room)); err != nil { // there is room for nothing more
+				if _, err := w.Write(make([]byte, room)); err != nil { // now the pipe is full
 					t.Fatal(err)
 				}
 				cmd, out, errs := prepare(t.Context(), strings.Fields(c.args)...)
@@ -81,7 +81,7 @@ func TestPipeThatNobodyReads(t *testing.T) {
 	}
 }
 
-// endsSoon sends a signal that is to end a command, and has it killed when it does not.
+// endsSoon sends a signal that must end a command. If the command does not end in time, endsSoon kills it.
 func endsSoon(t *testing.T, cmd *exec.Cmd, s syscall.Signal) {
 	t.Helper()
 	if err := cmd.Process.Signal(s); err != nil {
@@ -91,8 +91,8 @@ func endsSoon(t *testing.T, cmd *exec.Cmd, s syscall.Signal) {
 	t.Cleanup(func() { late.Stop() })
 }
 
-// TestTerminalThatNobodyReads: a screen whose terminal takes nothing any more, a connection that hangs, ends by a
-// signal, and leaves the terminal's settings as they were.
+// TestTerminalThatNobodyReads: if a terminal takes no output, as on a connection that hangs, a signal still ends the
+// screen. The terminal has its old settings then.
 func TestTerminalThatNobodyReads(t *testing.T) {
 	t.Parallel()
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})

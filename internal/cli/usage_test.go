@@ -251,8 +251,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestCompletionBehindTheDashes: where the words behind the name of a program to start stand, files are offered, not
-// PIDs.
+// TestCompletionBehindTheDashes: after -- and the name of a program to start, completion offers files, not PIDs.
 func TestCompletionBehindTheDashes(t *testing.T) {
 	files := fmt.Sprintf(":%d", cobra.ShellCompDirectiveDefault)
 	for _, c := range []struct {

@@ -17,7 +17,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// valuesFile is a recording of a request and a job, made with --values: what somebody has typed in has "zq" in it.
+// valuesFile returns the path of a recording of a request and a job, made with --values. Each value that a user typed
+// contains "zq".
 func valuesFile(t *testing.T) string {
 	t.Helper()
 	d := sampler.NewDictionary()
@@ -63,11 +64,11 @@ func valuesFile(t *testing.T) string {
 	return path
 }
 
-// hashes are the page's own, which can have any letters.
+// hashes matches the hashes in a page, which can contain any letters.
 var hashes = regexp.MustCompile(`'sha256-[^']*'`)
 
-// TestNoValueLeaves: of a recording made with --values nothing typed in is in any format of a redacted report, and what
-// is to stay is. Without --redact it is there, where the format has requests.
+// TestNoValueLeaves: a redacted report of a recording made with --values contains no value that a user typed, in any
+// format. The endpoints stay. Without --redact, the values are in the formats that show requests.
 func TestNoValueLeaves(t *testing.T) {
 	t.Parallel()
 	file := valuesFile(t)
@@ -90,7 +91,7 @@ func TestNoValueLeaves(t *testing.T) {
 	}
 }
 
-// apart takes the findings out of a stat's or dump's text or JSON.
+// apart separates the findings from the rest of the text or JSON of stat or dump.
 func apart(t *testing.T, text string) (findings, rest string) {
 	t.Helper()
 	if !strings.HasPrefix(text, "{") {
@@ -116,8 +117,8 @@ func apart(t *testing.T, text string) (findings, rest string) {
 	return findings, string(others)
 }
 
-// TestEndpointFilter: --endpoint leaves what requests that match have done; what can't be cut so is refused. Findings
-// stay those of the whole process: what makes one endpoint slow is often another.
+// TestEndpointFilter: --endpoint keeps only what matching requests have done. Formats that cannot be filtered are
+// refused. Findings are still about the whole process, because one endpoint often makes another slow.
 func TestEndpointFilter(t *testing.T) {
 	t.Parallel()
 	file := valuesFile(t)

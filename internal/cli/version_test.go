@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestSourceOf: a binary says which commit it was built from and of which day, however it was built.
+// TestSourceOf: a binary names the commit it was built from and the day of the commit, if the build information has
+// them. A build of a tag by go install names the version. Other builds name nothing.
 func TestSourceOf(t *testing.T) {
 	vcs := func(modified string) []debug.BuildSetting {
 		return []debug.BuildSetting{{Key: "vcs", Value: "git"}, {Key: "vcs.revision", Value: "1a2b3c4d5e6f7a8b9c0d1a2b3c4d5e6f7a8b9c0d"},

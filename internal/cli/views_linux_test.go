@@ -9,15 +9,14 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// seeWords is see, whatever stands between the words: the terminal is sent what changed alone, so blanks are often
-// skipped.
+// seeWords is see without regard to blanks. The terminal gets only cells that changed, so blanks are often missing.
 func (x *terminal) seeWords(t *testing.T, text string) {
 	t.Helper()
 	packed := func(s string) string { return strings.ReplaceAll(s, " ", "") }
 	until(t, func() bool { return strings.Contains(packed(x.text()), packed(text)) }, "%q on the screen, there is %q", text, tail(x))
 }
 
-// viewStory is what a person does in the views 2 to 7, and sees: words that nothing before shows.
+// viewStory lists the keys that a user presses in the views 2 to 7, and the words that the screen must show then.
 var viewStory = []struct{ press, see string }{
 	{"2", "current frame"},
 	{">", "by name"},
@@ -44,7 +43,7 @@ var viewStory = []struct{ press, see string }{
 	{"1", "GVL held by"},
 }
 
-// heapStory is what a person does to find what fills the memory of a running process.
+// heapStory lists the keys that a user presses to find what fills the memory of a running process.
 var heapStory = []struct{ press, see string }{
 	{"7", "objects allocated"},
 	{"\x1b[C", "pages read in"},
@@ -56,11 +55,11 @@ var heapStory = []struct{ press, see string }{
 	{"1", "GVL held by"},
 }
 
-// TestTheViewsInATerminal goes through all views in a real terminal, before a real Ruby and on a recording of one.
+// TestTheViewsInATerminal goes through all views in a real terminal, with a running Ruby and with a recording.
 func TestTheViewsInATerminal(t *testing.T) {
 	t.Parallel()
 	t.Run("live", func(t *testing.T) {
-		t.Parallel() // it waits more than it works
+		t.Parallel() // the test mostly waits
 		p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 		p.Expect(t, "up")
 		goThroughViews(t, inTerminal(t, "-p", strconv.Itoa(p.PID), "--overhead", "off"), slices.Concat(viewStory, heapStory))
@@ -76,12 +75,12 @@ func goThroughViews(t *testing.T, x *terminal, story []struct{ press, see string
 	t.Helper()
 	x.see(t, "Integer#times")
 	for _, s := range story {
-		// What was written before says nothing about this key.
+		// Output from before this key must not count.
 		x.mu.Lock()
 		x.written.Reset()
 		x.mu.Unlock()
 		x.press(t, s.press)
-		x.press(t, "\x0c") // the whole screen again
+		x.press(t, "\x0c") // redraws the whole screen
 		x.seeWords(t, s.see)
 	}
 	x.press(t, "q")

@@ -21,9 +21,9 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// hogging holds the GVL from the line "hog" to the line "stop", and says when that was. It has 13 threads then, and 4
-// otherwise: which is the condition, since on a machine that is full of other things the GVL may be held, and waited
-// for, for long at any time.
+// hogging holds the GVL from the line "hog" to the line "stop", and prints both times. It has 13 threads meanwhile,
+// and 4 otherwise. The tests use the number of threads as the condition. On a full machine, threads can hold the GVL
+// or wait for it for long at any time.
 const hogging = `$stdout.sync = true
 now = -> { Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond) }
 3.times { |i| Thread.new { Thread.current.name = "worker #{i}"; loop { sleep 0.02 } } }
@@ -46,7 +46,7 @@ while line = STDIN.gets
 end
 `
 
-// watcher is a `ddtop record --when` at work.
+// watcher is a running `ddtop record --when`.
 type watcher struct {
 	cmd *exec.Cmd
 	log *logText
@@ -69,7 +69,7 @@ func startWatch(t *testing.T, args ...string) *watcher {
 	return w
 }
 
-// events are those printed so far.
+// events returns the events named what that ddtop has printed so far. It returns all events if what is empty.
 func (w *watcher) events(t *testing.T, what string) (out []report.WatchEvent) {
 	t.Helper()
 	lines := bufio.NewScanner(strings.NewReader(w.out.String()))
@@ -78,7 +78,7 @@ func (w *watcher) events(t *testing.T, what string) (out []report.WatchEvent) {
 		d.DisallowUnknownFields()
 		var e report.WatchEvent
 		if err := d.Decode(&e); err != nil {
-			continue // it is being written
+			continue // ddtop is still writing this line
 		}
 		if what == "" || e.Event == what {
 			out = append(out, e)
@@ -87,7 +87,7 @@ func (w *watcher) events(t *testing.T, what string) (out []report.WatchEvent) {
 	return out
 }
 
-// await waits for an event that was not there before.
+// await waits until there are more than before events named what, and returns the first new event.
 func (w *watcher) await(t *testing.T, what string, before int) report.WatchEvent {
 	t.Helper()
 	var all []report.WatchEvent
@@ -100,7 +100,7 @@ func (w *watcher) await(t *testing.T, what string, before int) report.WatchEvent
 	return all[before]
 }
 
-// awaitSaid waits for words on standard error.
+// awaitSaid waits until ddtop has written these words to standard error.
 func (w *watcher) awaitSaid(t *testing.T, words string) {
 	t.Helper()
 	for deadline := time.Now().Add(rubytest.Timeout); !strings.Contains(w.log.String(), words); time.Sleep(10 * time.Millisecond) {
@@ -110,17 +110,17 @@ func (w *watcher) awaitSaid(t *testing.T, words string) {
 	}
 }
 
-// end ends it by a signal, and returns its exit code.
+// end ends ddtop by a signal, and returns its exit code.
 func (w *watcher) end(t *testing.T, s syscall.Signal) int {
 	t.Helper()
 	if err := w.cmd.Process.Signal(s); err != nil {
 		t.Fatal(err)
 	}
-	_ = w.cmd.Wait() // the exit code says
+	_ = w.cmd.Wait() // the exit code is checked
 	return w.cmd.ProcessState.ExitCode()
 }
 
-// hog has the program hold the GVL until it was seen, and returns from when to when.
+// hog has the program hold the GVL until ddtop has begun a recording. It returns the begin and the end of this hold.
 func (w *watcher) hog(t *testing.T, p *rubytest.Process) (fromNS, toNS int64) {
 	t.Helper()
 	before := len(w.events(t, "began"))
@@ -138,7 +138,7 @@ func (w *watcher) hog(t *testing.T, p *rubytest.Process) (fromNS, toNS int64) {
 	return fromNS, toNS
 }
 
-// whole opens a recording and looks that nothing of it is damaged.
+// whole opens a recording, and checks that it is not damaged.
 func whole(t *testing.T, path string) *recording.Reader {
 	t.Helper()
 	r, err := recording.Open(path)
@@ -152,8 +152,8 @@ func whole(t *testing.T, path string) *recording.Reader {
 	return r
 }
 
-// TestRecordWhen: the recording of each time that the GVL was held has that time, and as much before and after as was
-// asked for; there is one for each time, and one only; SIGTERM closes the one that goes on as whole.
+// TestRecordWhen: ddtop makes one recording each time that the condition holds. The recording covers this time, and
+// the requested time before and after it. SIGTERM completes the recording that still goes on.
 func TestRecordWhen(t *testing.T) {
 	t.Parallel()
 	p := rubytest.One(t).Start(t, hogging, rubytest.Options{})
@@ -163,12 +163,12 @@ func TestRecordWhen(t *testing.T) {
 	for i := range 3 {
 		fromNS, toNS := w.hog(t, p)
 		if i == 2 {
-			break // the last one is ended by the signal
+			break // the signal ends the last recording
 		}
 		e := w.await(t, "wrote", i)
 		r := whole(t, e.Path)
 		first, last := r.Span()
-		// Of the first time there need not be as much before: ddtop has just come.
+		// The first recording may cover less time before, because ddtop has just attached.
 		if i > 0 && first > fromNS-1e9 || last < toNS+2e9 || first != e.StartNS || last != e.EndNS {
 			t.Errorf("held from %d to %d, recorded from %d to %d: %+v", fromNS, toNS, first, last, e)
 		}
@@ -197,8 +197,8 @@ func TestRecordWhen(t *testing.T) {
 	}
 }
 
-// TestRecordWhenItRestarts: a process that becomes another Ruby by exec closes its recording, and the next one is
-// watched; a process that ends, too, and with it ddtop.
+// TestRecordWhenItRestarts: if the process becomes another Ruby by exec, ddtop closes the recording and watches the
+// new Ruby. If the process ends, ddtop closes the recording and ends too.
 func TestRecordWhenItRestarts(t *testing.T) {
 	t.Parallel()
 	p := rubytest.One(t).Start(t, hogging, rubytest.Options{})
@@ -224,8 +224,8 @@ func TestRecordWhenItRestarts(t *testing.T) {
 	}
 }
 
-// TestRecordWhenTheDiskIsFull: that is said once, watching goes on, and once there is room what still goes on is
-// recorded.
+// TestRecordWhenTheDiskIsFull: ddtop reports a full disk once, and goes on watching. If the condition still holds when
+// there is room again, ddtop records it.
 func TestRecordWhenTheDiskIsFull(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
@@ -256,15 +256,15 @@ func TestRecordWhenTheDiskIsFull(t *testing.T) {
 	}
 }
 
-// TestRecordWhenWhatFailsIsInTheExitCode: a recording that could not be written, and of which none could later, is one
-// however the watching ends, and however many were written after it.
+// TestRecordWhenWhatFailsIsInTheExitCode: if no recording of a condition could be written until ddtop ends, the exit
+// code is 1.
 func TestRecordWhenWhatFailsIsInTheExitCode(t *testing.T) {
 	p := rubytest.One(t).Start(t, hogging, rubytest.Options{})
 	p.Expect(t, "up")
 	dir := filepath.Join(t.TempDir(), "kept")
 	w := startWatch(t, "--when", "threads>10", "--before", "0s", "--after", "1s", "--over", "1s", "-o", dir, "-p", strconv.Itoa(p.PID))
 	w.awaitSaid(t, "waiting for")
-	// A file in the place of the folder: nothing can be made in it, whoever ddtop is.
+	// A file stands in the place of the folder. So no recording can be made in it, even if ddtop runs as root.
 	if err := errors.Join(os.Remove(dir), os.WriteFile(dir, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
@@ -284,8 +284,8 @@ func partials(t *testing.T, dir string) []string {
 	return list
 }
 
-// TestRecordWhenTheDiskHangs: sampling goes on, what was missed meanwhile is in the recording once the disk is back,
-// and a signal ends ddtop while it hangs.
+// TestRecordWhenTheDiskHangs: if the disk hangs, sampling goes on, and a signal still ends ddtop. ddtop fails and says
+// that the disk was too slow.
 func TestRecordWhenTheDiskHangs(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
@@ -302,13 +302,14 @@ func TestRecordWhenTheDiskHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	ends(t, w.cmd.Process.Pid, disk)
-	_ = w.cmd.Wait() // the exit code says
+	_ = w.cmd.Wait() // the exit code is checked
 	if code := w.cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(w.log.String(), "the disk was too slow") {
 		t.Errorf("exit code %d; it said\n%s", code, w.log)
 	}
 }
 
-// TestRecordWhenKilled: a recording that goes on has no name of a whole one, and what there is of it can be read.
+// TestRecordWhenKilled: if ddtop is killed, the unfinished recording has the ending .partial, and ddtop report can
+// read it.
 func TestRecordWhenKilled(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
@@ -338,7 +339,7 @@ func TestRecordWhenKilled(t *testing.T) {
 	}
 }
 
-// TestRecordWhenUsage: what makes no sense is said before anything is attached to.
+// TestRecordWhenUsage: ddtop refuses wrong arguments before it attaches to a process or writes a file.
 func TestRecordWhenUsage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

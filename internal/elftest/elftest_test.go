@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/internal/elftest"
 )
 
-// TestZeros: what is claimed to be compressed zeros decompresses to them, with the checksum.
+// TestZeros: the content that Zeros returns decompresses to zeros, with the right checksum.
 func TestZeros(t *testing.T) {
 	file := elftest.Make(t, []elftest.Section{{Name: ".zeros", Type: elf.SHT_PROGBITS, Flags: elf.SHF_COMPRESSED, Content: elftest.Zeros(t, 3)}}, nil)
 	f, err := elf.NewFile(bytes.NewReader(file))

@@ -6,7 +6,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestShortChildren: threads that start one short program after the other are told of as such.
+// TestShortChildren: if threads start one short program after the other, ddtop reports that they wait for child
+// processes.
 func TestShortChildren(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()

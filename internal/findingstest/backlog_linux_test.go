@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// TestQueueOfConstant: a queue that grows is named by its constant, with the threads that put into it and take from it.
-// A thread that took from another queue, and was ended by an exception, is none of its threads.
+// TestQueueOfConstant: if a queue in a constant grows, the finding names the constant, and the threads that put into
+// the queue and take from it. It does not name a thread that took from another queue and was ended by an exception.
 func TestQueueOfConstant(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -32,8 +32,8 @@ func TestQueueOfConstant(t *testing.T) {
 	})
 }
 
-// TestArrayAsQueue: an Array from which workers take grows, and is named by its variable, with the workers. The Array
-// that they only add to is not.
+// TestArrayAsQueue: if an Array from which workers take grows, the finding names its variable and the workers. An
+// Array that the workers only add to raises nothing.
 func TestArrayAsQueue(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()

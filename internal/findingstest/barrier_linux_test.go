@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestBarriersThatComplete: a ractor in a long call for which no other one waits, and many barriers with a short wait
-// each, are no fault.
+// TestBarriersThatComplete: two programs raise no barrier_stuck. In the first one, a ractor is in a long call, but no
+// other ractor waits for it. In the second one, there are many barriers with a short wait each.
 func TestBarriersThatComplete(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

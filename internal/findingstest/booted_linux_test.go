@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// forked returns the children of a program with a wanted command line, once there are as many as wanted.
+// forked waits until a program has want children whose command line is ok, and returns their PIDs.
 func forked(t *testing.T, p *program, want int, ok func(line string) bool) (pids []int) {
 	t.Helper()
 	for deadline := time.Now().Add(rubytest.Timeout); len(pids) != want; time.Sleep(time.Millisecond) {
@@ -28,12 +28,13 @@ func forked(t *testing.T, p *program, want int, ok func(line string) bool) (pids
 	return pids
 }
 
-// isWorker reports whether a command line is a worker's of Puma. isAny is true of each.
+// isWorker reports whether a command line belongs to a worker of Puma. isAny accepts every command line.
 func isWorker(line string) bool { return strings.HasPrefix(line, "puma: cluster worker") }
 
 func isAny(string) bool { return true }
 
-// TestWorkerInHook: a worker that waits in a hook at its start is found, with its parent and what it waits for.
+// TestWorkerInHook: if a worker waits in a hook at its start, the finding names the worker's parent and what it waits
+// for.
 func TestWorkerInHook(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -49,7 +50,7 @@ func TestWorkerInHook(t *testing.T) {
 	})
 }
 
-// TestBootedWorkers: workers that have booted raise nothing, whatever they wait for.
+// TestBootedWorkers: workers that have booted raise no never_booted, whatever they wait for.
 func TestBootedWorkers(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

@@ -11,14 +11,14 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// callsText is what http_slow says of calls, with the lengths.
+// callsText matches the text of http_slow about calls. Its groups are the lengths of the calls.
 var callsText = regexp.MustCompile(
 	`^\d+ % of the busy time waits for \S+:443 HTTPS(?:, where \S+ \(pid \d+\) listens)?, [\d.]+ calls per second: half take ≤ ([^,]+), 95 % ≤ ([^,]+), the longest ([^,;]+); ` +
 		`now [34] threads, the longest ([≤≥]?[\d.]+ \S+) in .*\(script\.rb:\d+\)$`)
 
-// TestCallLengths: the lengths of calls are those that the program logs itself, although between two calls a thread runs for so short
-// a time that hardly a tick sees it. A length is right to the time between two looks, which is an eighth of the call's or that between
-// two stack ticks.
+// TestCallLengths: ddtop reports the lengths of calls that the program logs itself. Between two calls a thread runs so
+// briefly that hardly a tick sees it. A length may be off by the time between two samples of the thread. This is an
+// eighth of the call's length, or the time between two stack ticks.
 func TestCallLengths(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -27,11 +27,11 @@ func TestCallLengths(t *testing.T) {
 	}
 }
 
-// callLengths compares what is said of the calls of testdata/calls/logged.rb with its own log.
+// callLengths compares ddtop's lengths of the calls of testdata/calls/logged.rb with the program's own log.
 func callLengths(t *testing.T, r rubytest.Ruby) {
 	t.Parallel()
 	p := start(t, r, "calls/logged")
-	// All threads may be between two calls in the moment of the first text.
+	// All threads may be between two calls when the first text is made.
 	s := watch(t, p.PID, nil, raiseTime, func(f report.StatFinding) bool { return f.ID == "http_slow" && callsText.MatchString(f.Text) }, nil)
 	f, ok := s.finding("http_slow")
 	if !ok {
@@ -56,10 +56,10 @@ func callLengths(t *testing.T, r rubytest.Ruby) {
 			t.Fatal(err)
 		}
 		most := high
-		if atMost { // it was not seen when the call began, nor when it ended
+		if atMost { // ddtop saw neither the beginning of the call nor its end
 			most += about
 		}
-		// One that goes on may have begun just now.
+		// A call that goes on may have begun just now.
 		if d > most*33/32 || d < low && what != "the longest now" {
 			t.Errorf("%s: %v, the program says %v to %v s, stack ticks came up to %v apart: %s", what, d, shortest, longest, about, f.Text)
 		}
@@ -67,11 +67,11 @@ func callLengths(t *testing.T, r rubytest.Ruby) {
 	t.Logf("%v to %v s, stack ticks up to %v apart: %s", shortest, longest, about, f.Text)
 }
 
-// stays is for how long a service that goes on being slow has to stay named: longer than a thread is taken for a stream's reader
-// by the length of its waits, and than the clock takes to slow down.
+// stays is how long a service that stays slow must stay named. ddtop takes threads with long waits for readers of a
+// stream, and slows its clock down. stays is longer than both take.
 const stays = 30 * time.Second
 
-// TestSlowServiceStays: a service that all threads ask again and again is named, and for as long as they do.
+// TestSlowServiceStays: ddtop names a slow service that all threads ask again and again, and the finding stays.
 func TestSlowServiceStays(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()

@@ -7,8 +7,9 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestDeadlockWithATimeLimit: of a deadlock that Timeout ends when its time is up it is said, on every Ruby (their labels and
-// Timeout's own code differ), however far out that was called; of one without it is not.
+// TestDeadlockWithATimeLimit: if Timeout is around a deadlock and will end it, the finding's advice says so. It does
+// so on every Ruby, although labels and Timeout's own code differ, and however far out Timeout was called. The advice
+// for a deadlock without Timeout does not mention it.
 func TestDeadlockWithATimeLimit(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()

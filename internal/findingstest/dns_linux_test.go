@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// nameServer answers queries for addresses, each after some time.
+// nameServer answers queries for addresses, each after a delay.
 func nameServer(t *testing.T, address string, after time.Duration) {
 	t.Helper()
 	conn, err := net.ListenPacket("udp4", net.JoinHostPort(address, "53"))
@@ -44,7 +44,7 @@ func nameServer(t *testing.T, address string, after time.Duration) {
 	}()
 }
 
-// TestSlowNameServer: a name server that takes a second for each answer is found.
+// TestSlowNameServer: if a name server takes 1.2 seconds for each answer, ddtop reports slow name resolution.
 func TestSlowNameServer(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -59,8 +59,8 @@ func TestSlowNameServer(t *testing.T) {
 	})
 }
 
-// TestFastNameServer: a name server that answers at once is not slow. On a machine without a CPU for it, it may be. So
-// the finding is wrong only if the program itself measured less.
+// TestFastNameServer: a name server that answers at once raises no dns_slow. On a full machine the name server may
+// lack a CPU and be slow. So the test fails only if the program itself measured less than the thresholds.
 func TestFastNameServer(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -86,8 +86,8 @@ func TestFastNameServer(t *testing.T) {
 	})
 }
 
-// TestLockInResolver: threads that wait for a lock in the resolver, while no thread asks a server, do not wait for a
-// name server.
+// TestLockInResolver: threads wait for a lock in the resolver, while no thread asks a name server. This raises no
+// dns_slow.
 func TestLockInResolver(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

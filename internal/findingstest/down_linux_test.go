@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestNotReachable: a database that answers no attempt to connect is not reachable. One that answers late, to clients
-// that connect for each question, is slow.
+// TestNotReachable: if a database answers no attempt to connect, the finding says that it is not reachable. If a
+// database answers late, to clients that connect for each query, the finding says that it is slow.
 func TestNotReachable(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()

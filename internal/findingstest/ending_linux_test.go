@@ -10,7 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// endings are the words of the finding for each program of testdata/ending. None of them ends.
+// endings are the words of the finding for each program of testdata/ending. All of these programs hang when they
+// should end.
 var endings = map[string][]string{
 	"fork":      {"Program does not end", "its main thread ended", "waits for 1 other thread; poster: parked"},
 	"hook":      {"Program does not end", "at_exit hook or a finalizer", "Thread#join (script.rb:", "late: sleeping"},
@@ -21,7 +22,7 @@ var endings = map[string][]string{
 	"puma":      {"Program does not end", "at work; puma srv tp 001: io", "OrdersController#render"},
 }
 
-// TestEnding: whatever keeps a program that was told to end, the finding says what.
+// TestEnding: if a program does not end although it should, the finding names what keeps it.
 func TestEnding(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -51,7 +52,7 @@ func TestEnding(t *testing.T) {
 	}
 }
 
-// TestEndingSeenLate: a hook that hangs is found by a session that begins later, too.
+// TestEndingSeenLate: ddtop also finds a hook that already hangs when ddtop attaches.
 func TestEndingSeenLate(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

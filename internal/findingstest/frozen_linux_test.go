@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// TestFrozenByCgroup freezes a process that works, waits for the finding, and thaws it. No other finding comes.
+// TestFrozenByCgroup freezes a working process by its cgroup. ddtop must report this, and no other finding.
 func TestFrozenByCgroup(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -32,7 +32,7 @@ func TestFrozenByCgroup(t *testing.T) {
 			checkRaised(t, s, "frozen", raised{words: []string{"Process is frozen", "its cgroup keeps all"}})
 			s.findings = slices.DeleteFunc(s.findings, is("frozen"))
 			checkQuiet(t, s, lackedCPU(t, p.PID)-before)
-			// A new session finds it, too, and knows that it has been frozen for longer.
+			// A session that begins now reports it, too, and knows that the process has been frozen for longer.
 			s = watch(t, p.PID, nil, raiseTime, is("frozen"), nil)
 			checkRaised(t, s, "frozen", raised{words: []string{"for at least"}})
 			f.Thaw(t)
@@ -40,7 +40,7 @@ func TestFrozenByCgroup(t *testing.T) {
 	})
 }
 
-// TestFrozenEnds: when the process goes on, the finding ends at once and others come back.
+// TestFrozenEnds: when a stopped process goes on, the finding ends within two seconds.
 func TestFrozenEnds(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -72,7 +72,7 @@ func TestFrozenEnds(t *testing.T) {
 	}
 }
 
-// TestShortStops: a debugger that takes a stack stops the process for less than a second, which is no finding.
+// TestShortStops: if a debugger stops a process for less than a second to take a stack, there is no finding.
 func TestShortStops(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

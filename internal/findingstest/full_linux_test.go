@@ -15,20 +15,23 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// usual are the options of ddtop at its defaults.
+// usual are ddtop's default options.
 var usual = live.Options{Overhead: 0.03, OverheadMost: 0.06}
 
-// ways are the sources by which the findings must be the same; one that this ddtop or this machine does not have is left out.
+// ways are the sources with which ddtop must report the same findings. The test leaves out a source that this ddtop or
+// this machine does not have.
 var ways = []live.From{live.FromPolling, "moved", live.FromSwitches}
 
-// troubles are the programs of testdata/raise that must be told right whatever else the machine does.
+// troubles are the programs of testdata/raise whose trouble ddtop must report whatever else the machine does.
 var troubles = []string{"cpu_starved", "gvl_saturated", "db_slow", "lock_convoy", "gc_pressure"}
 
-// lackedShare is the part of its time that a process must lack a CPU so that this may be said first: half of the limit of cpu_starved.
+// lackedShare is half of the threshold of cpu_starved. A process that lacks a CPU for a larger share of its time may
+// have cpu_starved as its first finding.
 const lackedShare = .05
 
-// TestRaisedAtTheDefaults: each trouble leads the findings within the time that a person waits, on a machine that is full of other work and on one
-// that is half full, by each source, with what ddtop may take by default. Its thirty programs take five minutes: it is none of CI's.
+// TestRaisedAtTheDefaults: with the default budget, the first finding is the program's trouble. This holds on a
+// machine that is full of other work and on a half full one, with each source. Its thirty programs take five minutes,
+// so CI does not run it.
 func TestRaisedAtTheDefaults(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubies := chosen(t)
@@ -58,7 +61,7 @@ func TestRaisedAtTheDefaults(t *testing.T) {
 	}
 }
 
-// fill keeps so many CPUs at work until the test ends, with work that gives way to all other.
+// fill keeps a number of CPUs at work until the test ends. This work gives way to all other work.
 func fill(t *testing.T, cpus int) {
 	t.Helper()
 	for range cpus {
@@ -67,13 +70,13 @@ func fill(t *testing.T, cpus int) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			_ = cmd.Process.Kill() // it has not ended by itself
-			_ = cmd.Wait()         // killed
+			_ = cmd.Process.Kill() // fails only if it has ended by itself
+			_ = cmd.Wait()         // reports that it was killed
 		})
 	}
 }
 
-// leads checks that a program's trouble is found, and leads the findings.
+// leads checks that ddtop reports a program's trouble, as the first finding.
 func leads(t *testing.T, p *program, id string, from live.From) {
 	t.Helper()
 	defer p.Stop(t)
@@ -100,7 +103,7 @@ func leads(t *testing.T, p *program, id string, from live.From) {
 	}(s.findings)
 	rubytest.Report(t, "%.1f s: %s; %.0f samples a second, stacks %.1f; without a CPU %.0f %% of the time", float64(s.atNS[id])/1e9, strings.Join(told, ", "),
 		s.stat.Rate.Lock.Achieved, s.stat.Rate.Stack.Achieved, 100*share)
-	// Where the machine has no CPU for the program, that is its first trouble.
+	// If the machine has no CPU for the program, this is the program's first trouble.
 	if first := s.findings[0].ID; first != id && !(first == "cpu_starved" && share >= lackedShare) {
 		t.Errorf("%s leads: %v", first, s)
 	}

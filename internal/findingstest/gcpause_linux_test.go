@@ -7,11 +7,12 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// lowPauses are thresholds of full collections for programs with small heaps: a third of how long these collect.
+// lowPauses are thresholds for programs with small heaps. They are a third of the length of such a program's full
+// collections.
 var lowPauses = []string{"gc_pause.full=30ms", "gc_pause.mark=30ms"}
 
-// TestFullCollections: a full collection that keeps threads waiting is found with its length, its cause and the old
-// objects. It is found also if it moves objects, because GC.auto_compact is on.
+// TestFullCollections: if a full collection keeps threads waiting, the finding names its length, its cause and the old
+// objects. If GC.auto_compact is on, the finding also says that the collection moved objects.
 func TestFullCollections(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -32,7 +33,7 @@ func TestFullCollections(t *testing.T) {
 	})
 }
 
-// TestCollectionsNoThreadWaitsFor: full collections at a time when no thread waits, and many short ones, are no pauses.
+// TestCollectionsNoThreadWaitsFor: full collections for which no thread waits, and many short ones, raise no gc_pause.
 func TestCollectionsNoThreadWaitsFor(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

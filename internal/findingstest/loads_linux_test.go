@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestLoadsInACircle: two threads that load files which need each other are named with the lines at which they wait.
+// TestLoadsInACircle: if two threads load files that need each other, the finding names the lines at which they wait.
 func TestLoadsInACircle(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()

@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestLoopBlocked: a fiber that computes keeps the other fibers of its event loop from running. It does so for seconds,
-// or for a part of a second again and again.
+// TestLoopBlocked: if a fiber computes and keeps the other fibers of its event loop from running, ddtop reports it.
+// The fiber computes for seconds, or for a part of a second again and again.
 func TestLoopBlocked(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

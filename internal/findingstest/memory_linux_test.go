@@ -9,12 +9,12 @@ import (
 // growsSoon lets memory_grows judge growth of 30 MB in 9 s.
 var growsSoon = []string{"memory_grows.time=9s", "memory_grows.mib=30", "memory_grows.growth=30%"}
 
-// growsLater is growsSoon for memory that comes and goes. Four readings of such memory can look like growth, because
-// their order is by chance. Seven rarely do.
+// growsLater is growsSoon with a longer time, for memory that comes and goes. Four readings of such memory can look
+// like growth by chance. Seven rarely do.
 var growsLater = append([]string{"memory_grows.time=18s"}, growsSoon[1:]...)
 
-// TestMemoryOfC: the finding distinguishes memory that C code keeps from memory of Ruby's objects, by Ruby's counts.
-// Memory that C code frees again raises nothing.
+// TestMemoryOfC: by Ruby's counts, the finding distinguishes memory that C code keeps from the memory of Ruby's
+// objects. Memory that C code frees again raises nothing.
 func TestMemoryOfC(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestNativeWithoutCPU: threads that work outside the GVL and have no CPU are named: in a container that is throttled, and on a
-// machine that is full, of which the process has one CPU for four threads.
+// TestNativeWithoutCPU: if threads work outside the GVL and have no CPU, ddtop reports them. One process is in a
+// container that is throttled. The other one has four threads and may use one CPU.
 func TestNativeWithoutCPU(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -35,8 +35,8 @@ func TestNativeWithoutCPU(t *testing.T) {
 	}
 }
 
-// pinToOneCPU leaves a program that has not begun, so that it has its main thread alone, one CPU for that and all its threads to
-// come.
+// pinToOneCPU lets a program use one CPU only. The program must not have begun: it has only its main thread, and later
+// threads inherit the limit.
 func pinToOneCPU(t *testing.T, p *program) {
 	t.Helper()
 	var mask unix.CPUSet

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// TestOwnPools: a pool of the program's own that is too small is named with its place, its size and those who are inside, whether the
-// same threads have it all the time or each gets its turn.
+// TestOwnPools: if a pool of the program's own is too small, the finding names its place, its size and the threads
+// inside. It does so if the same threads are inside all the time, and if the threads take turns.
 func TestOwnPools(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -24,7 +24,7 @@ func TestOwnPools(t *testing.T) {
 			each(t, func(t *testing.T, r rubytest.Ruby) {
 				t.Parallel()
 				p := start(t, r, "pool/"+name)
-				// In the first moment no thread may have been seen inside.
+				// At first, ddtop may have seen no thread inside.
 				const inside = "; inside: "
 				s := watch(t, p.PID, nil, raiseTime, says("pool_wait", []string{inside}), nil)
 				if f, ok := s.finding("pool_wait"); ok && !strings.Contains(f.Text, inside) {
@@ -36,7 +36,7 @@ func TestOwnPools(t *testing.T) {
 	}
 }
 
-// TestPoolBySwitches: a pool is found too while the process is followed by its thread switches, of which some samples have few stacks.
+// TestPoolBySwitches: ddtop also finds a pool while it follows thread switches. Then some samples have few stacks.
 func TestPoolBySwitches(t *testing.T) {
 	rubytest.OftenEnough(t)
 	if err := live.CheckSwitches(); err != nil {
@@ -56,8 +56,9 @@ func TestPoolBySwitches(t *testing.T) {
 	checkRaised(t, s, "pool_wait", raised{pattern: `^[5-7] of 9 import threads wait in Slots#reserve`, never: []string{"io_busy", "deadlock"}})
 }
 
-// TestPoolCycles: a pool all of whose holders wait for the pool itself is found: for a second turn, or for threads that
-// wait for their first. It says how large the pool has to be. Active Record's pool knows who has its connections.
+// TestPoolCycles: if all holders of a pool wait for the same pool, ddtop reports a cycle. A holder waits for a second
+// connection, or for a thread that waits for its first one. The finding says how large the pool must be. One of the
+// pools is Active Record's, which knows the holders of its connections.
 func TestPoolCycles(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -82,8 +83,8 @@ func TestPoolCycles(t *testing.T) {
 	}
 }
 
-// TestPoolsThatGoOn: holders that wait for threads without need of the pool, and a pool with room for second turns, are
-// no cycles.
+// TestPoolsThatGoOn: two kinds of programs raise no cycle. In the first one, holders wait for threads that do not need
+// the pool. In the second one, the pool has room for a second connection.
 func TestPoolsThatGoOn(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

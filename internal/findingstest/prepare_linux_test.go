@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// silentResolver listens where a machine without a resolv.conf asks for names, and never answers.
+// silentResolver listens on the port that a machine without a resolv.conf asks for names. It never answers.
 func silentResolver(t *testing.T, p *program) {
 	t.Helper()
 	if p.Ruby.Root == "" {
@@ -30,7 +30,7 @@ func silentResolver(t *testing.T, p *program) {
 	t.Cleanup(func() { conn.Close() })
 }
 
-// scarceMemory is less than what the program reads again and again, beside what Ruby needs.
+// scarceMemory is less than what Ruby needs and the program reads again and again.
 const scarceMemory = 96 << 20
 
 // limitMemory puts a program into a memory cgroup of its own.
@@ -47,8 +47,8 @@ func limitCPU(t *testing.T, p *program) {
 		map[string]string{"cpu.max": "20000 100000"})
 }
 
-// limitBy puts a program into a cgroup of its own below the root of the controller's hierarchy, with files that say the limit in
-// version 1 and in version 2 of cgroups.
+// limitBy puts a program into a cgroup of its own, below the root of the controller's hierarchy. v1 and v2 are the
+// files and values that set the limit in version 1 and in version 2 of cgroups.
 func limitBy(t *testing.T, p *program, controller string, v1, v2 map[string]string) {
 	t.Helper()
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
@@ -78,7 +78,7 @@ func limitBy(t *testing.T, p *program, controller string, v1, v2 map[string]stri
 		rubytest.Skip(t, "a %s cgroup: %v", controller, err)
 	}
 	t.Cleanup(func() {
-		p.Stop(t) // a cgroup with a process in it can't be removed
+		p.Stop(t) // a cgroup with a process in it cannot be removed
 		if err := os.Remove(dir); err != nil {
 			t.Errorf("remove the cgroup: %v", err)
 		}

@@ -18,20 +18,21 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// quietTime is how long a program is watched in which nothing is wrong: past its first five seconds, in which rules on
-// load are silent, and past the longest time that a condition has to hold, of those of seconds.
+// quietTime is how long a program without a fault is watched. It is longer than the first five seconds, in which rules
+// about load report nothing. It is also longer than the time for which the conditions of rules must hold, if that is
+// in seconds.
 const quietTime = 10 * time.Second
 
-// quietTimes are those of programs in which something happens that would be told of later.
+// quietTimes are longer times for programs in which something could raise a finding only later.
 var quietTimes = map[string]time.Duration{
 	"slow_boot": 8*time.Second + 12*time.Second, "sawtooth": 25 * time.Second, "warm_up": 25 * time.Second,
 }
 
-// quietShort are the programs watched with -short too: the one with most in it, the one that looks most like what is told of, and
-// a server at rest.
+// quietShort are the programs that run with -short, too: the one that does the most, the one that looks most like a
+// fault, and a server at rest.
 var quietShort = []string{"mixed", "ordered_locks", "idle_puma"}
 
-// TestQuiet: programs in which nothing is wrong raise nothing.
+// TestQuiet: programs without a fault raise nothing.
 func TestQuiet(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -52,15 +53,16 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
-// late are the findings of which a machine that is full is reason enough, and which are then the truth: what somebody waits for
-// has no CPU.
+// late are the findings that a full machine can cause. They are then true, because the threads that hold what others
+// wait for have no CPU.
 var late = []string{"queue_grows", "gvl_hog", "gvl_saturated", "lock_convoy", "pool_wait", "redis_slow", "db_slow", "http_slow", "gc_pressure", "all_busy", "io_busy"}
 
-// lackNS is how long the threads of a program and its servers have to have been ready without a CPU, all together, for that: the
-// shortest wait that a rule on load tells of (lock_convoy's, docs/reference/findings.md).
+// lackNS is how long the threads of a program and its servers must have lacked a CPU, all together, to excuse the
+// findings of late. It is the shortest wait that a rule about load reports (lock_convoy, docs/reference/findings.md).
 const lackNS = 100 * time.Millisecond
 
-// checkQuiet reports what was raised while the program and its servers lacked a CPU for that long.
+// checkQuiet fails the test for each finding that a lack of CPU does not excuse. lacked is how long the program and
+// its servers lacked a CPU.
 func checkQuiet(t *testing.T, s *seen, lacked time.Duration) {
 	t.Helper()
 	for _, f := range s.findings {
@@ -77,7 +79,7 @@ func checkQuiet(t *testing.T, s *seen, lacked time.Duration) {
 	}
 }
 
-// lackedCPU is how long a program and the processes that it has started were ready to run and had no CPU.
+// lackedCPU returns how long a program and its child processes were ready to run and had no CPU.
 func lackedCPU(t *testing.T, pid int) time.Duration {
 	t.Helper()
 	sum := rubytest.RunDelay(t, pid)
@@ -87,15 +89,15 @@ func lackedCPU(t *testing.T, pid int) time.Duration {
 	return sum
 }
 
-// TestIdleServersRest: all threads of an idle Puma and an idle Sidekiq are parked, asleep or in I/O that is not work, and of a
-// program whose threads wait for a database none is in such I/O.
+// TestIdleServersRest: threads of an idle Puma and an idle Sidekiq spend hardly any time in I/O that is work. Threads
+// that wait for a database spend no time in I/O that is rest.
 func TestIdleServersRest(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
 	for _, c := range []struct {
 		program string
 		rests   bool
-		says    string // of one thread at least, what it waits for
+		says    string // what at least one thread waits for
 	}{{"quiet/idle_puma", true, "accepts connections"}, {"quiet/idle_sidekiq", true, "waits for work"}, {"raise/db_slow", false, ""}} {
 		t.Run(c.program, func(t *testing.T) {
 			t.Parallel()
@@ -113,8 +115,8 @@ func TestIdleServersRest(t *testing.T) {
 	}
 }
 
-// restTime samples a process for a second. It returns how long its threads were in I/O that is work, and in I/O that is
-// none. words say what the threads wait for in I/O that is none.
+// restTime samples a process for a second. It returns how long its threads were in I/O that is work, and in I/O that
+// is rest. words are what the threads at rest wait for.
 func restTime(t *testing.T, pid int) (work, idle time.Duration, words map[string]bool) {
 	t.Helper()
 	words = make(map[string]bool)
@@ -153,9 +155,10 @@ func restTime(t *testing.T, pid int) (work, idle time.Duration, words map[string
 	return work, idle, words
 }
 
-// TestPaused: a program that is stopped (kill -STOP, a debugger) keeps its GVL and its locks, and nothing is wrong with
-// it. One that is stopped while no thread holds the GVL is not told from one that waits (docs/reference/findings.md): two threads that
-// queue for a lock at that instant would be what they look like, so it is then stopped at another one.
+// TestPaused: if a signal or a debugger stops a program, the program keeps its GVL and its locks. This raises no
+// finding except frozen. If no thread holds the GVL at that moment, ddtop cannot distinguish the stop from a wait
+// (docs/reference/findings.md). Two threads that queue for a lock would then be a true finding. So the test stops the
+// program again, at another moment.
 func TestPaused(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -171,7 +174,7 @@ func TestPaused(t *testing.T) {
 					awaitStopped(t, p.PID)
 					if stopped = queueing(t, p.PID) < 2; !stopped {
 						p.Signal(t, syscall.SIGCONT)
-						time.Sleep(time.Millisecond) // until the queue is another one
+						time.Sleep(time.Millisecond) // until the queue has changed
 					}
 				}
 			})
@@ -183,14 +186,14 @@ func TestPaused(t *testing.T) {
 			if _, ok := s.finding("frozen"); !ok {
 				rubytest.TooSeldom(t, "that it is stopped is not told")
 			}
-			told := func(f report.StatFinding) bool { return f.ID == "frozen" || f.ID == "gvl_saturated" } // it is, before
+			told := func(f report.StatFinding) bool { return f.ID == "frozen" || f.ID == "gvl_saturated" } // gvl_saturated is raised before the stop
 			s.findings = slices.DeleteFunc(s.findings, told)
 			checkQuiet(t, s, lacked)
 		})
 	}
 }
 
-// awaitStopped waits until the kernel says that a process is stopped: that takes each of its threads a CPU.
+// awaitStopped waits until the kernel reports a process as stopped. For that, each of its threads needs a CPU.
 func awaitStopped(t *testing.T, pid int) {
 	t.Helper()
 	for deadline := time.Now().Add(rubytest.Timeout); ; time.Sleep(time.Millisecond) {
@@ -207,7 +210,7 @@ func awaitStopped(t *testing.T, pid int) {
 	}
 }
 
-// queueing is the number of threads that wait for a lock now.
+// queueing returns the number of threads that wait for a lock now.
 func queueing(t *testing.T, pid int) (n int) {
 	t.Helper()
 	src, err := live.Open(t.Context(), pid, live.Options{})
@@ -227,7 +230,7 @@ func queueing(t *testing.T, pid int) (n int) {
 	return n
 }
 
-// TestBlindness: that ddtop itself can't sample for a while is not a finding.
+// TestBlindness: if ddtop itself cannot sample for a while, this raises no finding.
 func TestBlindness(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

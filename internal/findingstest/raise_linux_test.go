@@ -13,21 +13,22 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// raised says of a program of testdata/raise, which is named after the finding it is to raise, what else is known.
+// raised describes the finding that a program of testdata/raise must raise. The program has the name of the finding.
 type raised struct {
-	// words must be in the finding's line.
+	// words must be in the finding's title or text.
 	words []string
-	// pattern is what the text matches, where words don't do.
+	// pattern must match the text, if words are not enough.
 	pattern string
-	// rules are changed so that a rule that takes its time takes less.
+	// rules are changes to rules, so that a slow rule raises its finding sooner.
 	rules []string
-	// never must not be raised: the program looks like it at first sight.
+	// never are findings that must not be raised, although the program looks like them at first sight.
 	never []string
-	// alone: it computes, so that others would disturb it and it would disturb others.
+	// alone is true if the program computes. Then it runs alone, because it and other programs would disturb each
+	// other.
 	alone bool
-	// child: the finding is of the program's child.
+	// child is true if the finding is about the program's child process.
 	child bool
-	// prepare, if not nil, makes the machine what it takes, or skips the test. The program has not begun.
+	// prepare, if not nil, sets the machine up before the program begins, or skips the test.
 	prepare func(t *testing.T, p *program)
 }
 
@@ -35,7 +36,7 @@ var raises = map[string]raised{
 	"frozen": {words: []string{"Process is stopped", "a signal (SIGSTOP, ctrl-z) or a debugger keeps all of its threads from running for "},
 		pattern: ` for \d[\d.]* s`},
 	"deadlock": {words: []string{"left waits for Mutex", "held by right", "right waits for Mutex", "held by left"}, never: []string{"lock_convoy"}},
-	// The function of libffi has a name if all registers can be read.
+	// The function of libffi has a name if ddtop can read all registers.
 	"lock_nobody_holds": {words: []string{"1 thread waits for ever for a lock of C code in ", "; resolver in "},
 		pattern: ` in (ffi_call \[libffi\]|libffi), held at fork`, never: []string{"lock_convoy"}},
 	"ending": {words: []string{"Program does not end", "its main thread ended", "waits for 1 other thread; stubborn: sleeping", "Spool#flush"}},
@@ -64,7 +65,7 @@ var raises = map[string]raised{
 	"gc_majors":     {words: []string{"major collections", "threads wait"}, rules: []string{"gc_majors.for=1s"}, alone: true},
 	"gvl_hog":       {words: []string{"reports"}, never: []string{"lock_convoy", "db_slow"}, alone: true},
 	"gvl_saturated": {words: []string{"held", "threads wait"}, alone: true},
-	// The live objects of the beginning are not known where there had been no full collection since the attach.
+	// The number of live objects at the beginning is unknown if there was no full collection since the attach.
 	"memory_grows": {pattern: `^\d+ MB have become \d+ MB in the last [\dms. ]+ \([\d.]+ MB per second\), most of it [^;]*(; live objects [\d,]+ to [\d,]+ in ` +
 		`\d+ full collections?)?; most objects are made in Cache#put.*\(script\.rb:\d+\)`, words: []string{"most objects are made in "}, rules: []string{"memory_grows.time=9s"}},
 	"memory_stall": {words: []string{"major page faults/s"}, alone: true, prepare: limitMemory},
@@ -78,21 +79,23 @@ var raises = map[string]raised{
 	"redis_slow": {words: []string{":6379 Redis"}, never: []string{"db_slow", "http_slow"}},
 	"db_slow":    {words: []string{":5432 PostgreSQL", "4 threads"}, never: []string{"redis_slow", "http_slow"}},
 	"http_slow":  {words: []string{":443 HTTPS"}, never: []string{"redis_slow", "db_slow"}},
-	// On a machine without a CPU for the service its calls may be slow, and are then told of as that.
+	// On a machine without a CPU for the service, its calls may be slow, and the finding then reports slow calls.
 	"io_busy":      {words: []string{"4 threads (worker)", ":443 HTTPS", "calls per second"}},
 	"stuck_thread": {words: []string{"worker has not moved", ":8080"}, rules: []string{"stuck_thread.unchanged=2s"}},
-	// All 70, or as many as 80 % of them whose stacks were read by then.
+	// All 70, or at least 80 % of them, because not all stacks may have been read by then.
 	"thread_leak": {pattern: `^2 threads have become 72; (70|at least (5[6-9]|6\d|70)) were started in Client#connect \(script\.rb:\d+\)$`},
 	"all_busy":    {words: []string{"4 ", "threads are busy 100 %"}, rules: []string{"all_busy.for=1s"}},
 }
 
-// raiseTime is how long a finding is waited for: most take 3 to 5 s, on a machine that has no CPU for them long.
+// raiseTime limits the wait for a finding. Most findings take 3 to 5 s, but far longer on a full machine.
 const raiseTime = 2 * time.Minute
 
-// seenSamples is after how many samples a program is told that it was seen, for those that begin with their trouble then.
+// seenSamples is the number of samples after which the test tells a program that it was seen. Some programs begin
+// their trouble then.
 const seenSamples = 100
 
-// TestRaised: each rule has a program that raises its finding, and those that compute little do so here, side by side.
+// TestRaised: each rule has a program that raises its finding. The programs that compute little run here, side by
+// side.
 func TestRaised(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -124,7 +127,8 @@ func TestRaised(t *testing.T) {
 	}
 }
 
-// TestRaisedAlone: the programs that compute, one after the other. They are loaded, and grow old enough, together.
+// TestRaisedAlone runs the programs that compute, one after the other. They load together at the beginning, so that
+// all are old enough when their turn comes.
 func TestRaisedAlone(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -159,7 +163,7 @@ func raise(t *testing.T, p *program, id string, want raised) {
 	if want.child {
 		pid = forked(t, p, 1, isAny)[0]
 	}
-	// What it says of this instant ("now 4 threads") may be another thing in the first moment.
+	// Words about this moment ("now 4 threads") may be missing at first.
 	s := watch(t, pid, rulesWith(t, want.rules...), raiseTime, says(id, want.words), func(_ *live.Source, n int) {
 		if n == seenSamples {
 			p.Send(t, "seen")
@@ -168,7 +172,7 @@ func raise(t *testing.T, p *program, id string, want raised) {
 	checkRaised(t, s, id, want)
 }
 
-// says returns a finding's name and words that it has to have as a condition for watch.
+// says returns a condition for watch: the finding has this name, and its text has all of the words.
 func says(id string, words []string) func(report.StatFinding) bool {
 	return func(f report.StatFinding) bool {
 		return f.ID == id && !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(f.Title+": "+f.Text, w) })
@@ -197,8 +201,8 @@ func checkRaised(t *testing.T, s *seen, id string, want raised) {
 	t.Logf("%.1f s: %s: %s", float64(s.atNS[id])/1e9, f.Title, f.Text)
 }
 
-// TestSilentService: a service that answers when it is asked, and never does, is found though nothing else was ever seen of its
-// clients; a stream's reader looks the same except for the service.
+// TestSilentService: a service that normally answers its clients never does. ddtop reports the service, although it
+// has seen nothing else of the clients. Only the service distinguishes them from readers of a stream.
 func TestSilentService(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -215,11 +219,11 @@ func TestSilentService(t *testing.T) {
 	})
 }
 
-// firstSecond is the number of ticks of a second. At which of them a finding is raised is known to askEvery.
+// firstSecond is the number of ticks in a second. askEvery is added because findings are read only every askEvery
+// samples.
 const firstSecond = 1000 + askEvery
 
-// TestWithinTheFirstSecond: a deadlock, a queue for one lock and a stalled holder are found within the first second's
-// worth of ticks.
+// TestWithinTheFirstSecond: ddtop finds a deadlock, a queue for one lock and a stalled holder within a second's ticks.
 func TestWithinTheFirstSecond(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -239,8 +243,8 @@ func TestWithinTheFirstSecond(t *testing.T) {
 				before := rubytest.RunDelay(t, p.PID)
 				s := watch(t, p.PID, nil, raiseTime, is(id), nil)
 				f, ok := s.finding(id)
-				// On a machine that is too busy to sample at the rate asked for, the second is a second, and the program gets
-				// round to what it is to show later by as long as its threads had no CPU.
+				// A full machine may be too busy for the rate that the test asks for. Then the time counts instead of
+				// the ticks. The program may begin its trouble later, by the time that its threads had no CPU.
 				lacked := rubytest.RunDelay(t, p.PID) - before
 				if !ok || s.tick[id] > firstSecond && s.atNS[id] > int64(1100*time.Millisecond+lacked) {
 					rubytest.TooSeldom(t, "raised (%v) at tick %d, after %v", ok, s.tick[id], time.Duration(s.atNS[id]))

@@ -2,5 +2,5 @@
 
 package findingstest
 
-// everyRuby: the long run raises the findings on every Ruby at hand.
+// everyRuby is true with the build tag verify: the long run raises the findings on every Ruby at hand.
 const everyRuby = true

@@ -2,5 +2,5 @@
 
 package findingstest
 
-// everyRuby is for the long run (build tag verify).
+// everyRuby is false without the build tag verify: the tests use the oldest and the newest Ruby only.
 const everyRuby = false

@@ -13,7 +13,7 @@ var spinning = map[string][]string{
 	"child": {"reaper has been at one place", "of a CPU"},
 }
 
-// TestSpinning: a thread that tries something again and again is found, whatever it tries.
+// TestSpinning: if a thread tries something again and again, ddtop reports that it spins, whatever it tries.
 func TestSpinning(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

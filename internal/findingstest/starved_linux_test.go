@@ -22,7 +22,7 @@ import (
 // burnerNice is the priority of burn's processes. They get three times the share of others, so that they lead.
 const burnerNice = -5
 
-// burn has one process for each CPU compute until the test ends, and returns their PIDs. Each is called burner.
+// burn starts a process named burner for each CPU. They compute until the test ends. It returns their PIDs.
 func burn(t *testing.T) (pids []int) {
 	t.Helper()
 	shell, err := exec.LookPath("sh")
@@ -39,8 +39,8 @@ func burn(t *testing.T) (pids []int) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			_ = cmd.Process.Kill() // it has not ended by itself
-			_ = cmd.Wait()         // killed
+			_ = cmd.Process.Kill() // fails only if it has ended by itself
+			_ = cmd.Wait()         // reports that it was killed
 		})
 		if err := unix.Setpriority(unix.PRIO_PROCESS, cmd.Process.Pid, burnerNice); err != nil {
 			rubytest.Skip(t, "a higher priority: %v", err)
@@ -50,11 +50,11 @@ func burn(t *testing.T) (pids []int) {
 	return pids
 }
 
-// taker is the burners in the text of a finding, with one of them and their share of a CPU.
+// taker matches the burners in the text of a finding. Its groups are the PID of one burner and their share of a CPU.
 var taker = regexp.MustCompile(`burner \((?:\d+ processes, most of it )?PID (\d+)\) (\d+) %`)
 
-// TestCPUTakers: the finding of a process without a CPU names the processes that have it, with about as much as the
-// kernel counts. It names neither the process itself nor ddtop.
+// TestCPUTakers: if a process lacks a CPU, the finding names the processes that use the CPUs. Their share is at least
+// a third of what the kernel counts. The finding names neither the process itself nor ddtop.
 func TestCPUTakers(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

@@ -32,15 +32,15 @@ import (
 //go:embed testdata
 var programs embed.FS
 
-// each runs a test on the oldest and on the newest Ruby of Debian's there is, with the tag verify on every Ruby at hand: a
-// rule looks at states and stacks, whose reading is tested on all of them.
+// each runs a test on the oldest and on the newest Ruby of Debian. With the build tag verify, it runs the test on
+// every Ruby at hand. Two are enough otherwise: rules use states and stacks, and other tests read these on every Ruby.
 func each(t *testing.T, test func(t *testing.T, r rubytest.Ruby)) {
 	for _, r := range chosen(t) {
 		t.Run(r.Name, func(t *testing.T) { test(t, r) })
 	}
 }
 
-// chosen are the Rubies that each tests on.
+// chosen returns the Rubies on which each runs a test.
 func chosen(t *testing.T) []rubytest.Ruby {
 	all := rubytest.All(t)
 	debian := slices.DeleteFunc(slices.Clone(all), func(r rubytest.Ruby) bool { return r.Root == "" })
@@ -56,7 +56,7 @@ func chosen(t *testing.T) []rubytest.Ruby {
 // nextAddress gives each program a loopback address of its own, so that they can listen on one port side by side.
 var nextAddress atomic.Int32
 
-// atOnce is how many of the tests that compute little run side by side: most of their time they wait for a rule's own.
+// atOnce is how many tests that compute little run side by side. They mostly wait until a rule's own time has passed.
 const atOnce = 8
 
 func TestMain(m *testing.M) {
@@ -72,10 +72,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// bootTime is more than the time in which rules on load say nothing of a program that has just started.
+// bootTime is longer than the time after a program's start in which rules about load report nothing.
 const bootTime = 5500 * time.Millisecond
 
-// program is a program of testdata that runs.
+// program is a running program of testdata.
 type program struct {
 	*rubytest.Process
 	name    string
@@ -84,8 +84,8 @@ type program struct {
 	address string
 }
 
-// load starts a program of testdata. One that computes waits, loaded, until begin says so, so that it can be started
-// early: then it is old enough for rules on load when its test begins.
+// load starts a program of testdata. A program that computes then waits until begin is called. So it can start early,
+// and is old enough for rules about load when its test begins.
 func load(t *testing.T, r rubytest.Ruby, name string) *program {
 	t.Helper()
 	n := nextAddress.Add(1)
@@ -95,7 +95,7 @@ func load(t *testing.T, r rubytest.Ruby, name string) *program {
 	return &program{p, name, time.Now(), address}
 }
 
-// begin returns when the program says that it is ready.
+// begin lets a program begin, and returns when the program is ready.
 func (p *program) begin(t *testing.T) {
 	t.Helper()
 	line := p.Line(t)
@@ -116,7 +116,7 @@ func (p *program) begin(t *testing.T) {
 	}
 }
 
-// start runs a program of testdata and returns when it says that it is ready.
+// start starts a program of testdata and returns when it is ready.
 func start(t *testing.T, r rubytest.Ruby, name string) *program {
 	t.Helper()
 	p := load(t, r, name)
@@ -151,14 +151,14 @@ func names(t *testing.T, folder string) []string {
 	return out
 }
 
-// seen is what was found in a process.
+// seen is what ddtop found in a process.
 type seen struct {
 	findings []report.StatFinding
-	// atNS is when each was first raised, in ns of the stream, and tick the number of that sample.
+	// atNS is when each finding was first raised, in ns since the first sample. tick is the number of the sample.
 	atNS map[string]int64
 	tick map[string]int
 	stat report.Stat
-	// gapNS is the longest time between two samples, stackGapNS that between two stack ticks.
+	// gapNS is the longest time between two samples. stackGapNS is the longest time between two stack ticks.
 	gapNS, stackGapNS int64
 }
 
@@ -182,25 +182,26 @@ func (s *seen) String() string {
 	return b.String()
 }
 
-// askEvery is after how many samples the findings are asked for.
+// askEvery is the number of samples after which watch reads the findings.
 const askEvery = 25
 
-// askEveryNS is after how long they are asked for at the latest, in ns: with a budget samples can be rare.
+// askEveryNS is the time after which watch reads the findings at the latest, in ns. With a budget, samples can be
+// rare.
 const askEveryNS = int64(time.Second)
 
-// is returns a finding's name as a condition for watch.
+// is returns a condition for watch: the finding has this name.
 func is(id string) func(report.StatFinding) bool {
 	return func(f report.StatFinding) bool { return f.ID == id }
 }
 
-// watch samples a process for the length of time, or until there is a finding for which until, if there is one, holds. during,
-// if there is one, is called with the source and each sample's number, while sampling goes on.
+// watch samples a process for a length of time, or until there is a finding for which until returns true. It calls
+// during with the source and each sample's number. until and during may be nil.
 func watch(t *testing.T, pid int, rules *findings.Rules, length time.Duration, until func(report.StatFinding) bool, during func(src *live.Source, n int)) *seen {
 	t.Helper()
 	return watchBy(t, pid, live.Options{}, rules, length, until, during)
 }
 
-// watchBy is watch with options.
+// watchBy is watch with options for the source.
 func watchBy(t *testing.T, pid int, o live.Options, rules *findings.Rules, length time.Duration, until func(report.StatFinding) bool, during func(src *live.Source, n int)) *seen {
 	t.Helper()
 	src, err := live.Open(context.Background(), pid, o)
@@ -238,7 +239,7 @@ func watchBy(t *testing.T, pid int, o live.Options, rules *findings.Rules, lengt
 			during(src, n)
 		}
 		if (n%askEvery != 0 && x.TimeNS-asked < askEveryNS) || found {
-			return // samples that were under way when it was found may say something else again
+			return // samples that were under way when the finding was raised may change its text
 		}
 		asked = x.TimeNS
 		s.findings = m.Findings()
@@ -263,8 +264,8 @@ func watchBy(t *testing.T, pid int, o live.Options, rules *findings.Rules, lengt
 	return s
 }
 
-// checkReplay: the recording of a stream says the same of it as the stream did: findings with their words, allocations by
-// class, what the kernel says of the process.
+// checkReplay checks that a recording of the stream gives the same results as the stream: findings and their texts,
+// allocations by class, and what the kernel reports about the process.
 func checkReplay(t *testing.T, file []byte, rules *findings.Rules, was *report.Stat) {
 	t.Helper()
 	r, err := recording.NewReader(bytes.NewReader(file), int64(len(file)), "watched.ddtop")
@@ -293,7 +294,7 @@ func checkReplay(t *testing.T, file []byte, rules *findings.Rules, was *report.S
 			t.Errorf("%s: live %s\nreplayed %s", c.what, a, b)
 		}
 	}
-	// Numbers of objects are rounded in a recording, so classes of which few were made may come in another order.
+	// A recording rounds numbers of objects. So classes with few objects may come in another order.
 	shares := make(map[string]float64)
 	for _, c := range now.Alloc.Classes {
 		shares[c.Name] = c.Share
@@ -308,8 +309,8 @@ func checkReplay(t *testing.T, file []byte, rules *findings.Rules, was *report.S
 
 var numbers = regexp.MustCompile(`[0-9]+`)
 
-// sameButRounding reports whether two texts are the same except for numbers that differ by 1, as 417.4 ms and 417.6 ms do, or by 1 µs in ns: a
-// recording keeps times in µs.
+// sameButRounding reports whether two texts differ only in the rounding of numbers. A recording keeps times in µs. So
+// a number may differ by 1, like 417.4 ms and 417.6 ms, or a time in ns by 1 µs.
 func sameButRounding(a, b string) bool {
 	as, bs := numbers.FindAllString(a, -1), numbers.FindAllString(b, -1)
 	if len(as) != len(bs) || numbers.ReplaceAllString(a, "0") != numbers.ReplaceAllString(b, "0") {
@@ -328,7 +329,7 @@ func sameButRounding(a, b string) bool {
 	return true
 }
 
-// rulesWith returns the rules with some changed.
+// rulesWith returns the default rules with changes.
 func rulesWith(t *testing.T, sets ...string) *findings.Rules {
 	t.Helper()
 	r := findings.NewRules()

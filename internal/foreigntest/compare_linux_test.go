@@ -14,16 +14,17 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// found is what a look at a parked program gave.
+// found is the result of reading a parked program.
 type found struct {
 	Process sampler.Process
-	// FromMemory: Ruby's file could not be opened, its picture in memory had to do. Deleted: it is gone from its place.
+	// FromMemory is true if ddtop could not open Ruby's file and read its image in memory. Deleted is true if the file
+	// is not at its path now.
 	FromMemory, Deleted bool
-	// DebugError is what was said of its debug information, of which there is none.
+	// DebugError is the error of looking for debug information. There is none.
 	DebugError string
-	// InnerTID are the threads' ids as the process itself has them, by ours.
+	// InnerTID holds the threads' IDs in the process's own namespace, by their IDs in the test's namespace.
 	InnerTID map[int32]int32
-	// Threads and Frames count what was compared; Problems say what differs from Ruby's word.
+	// Threads and Frames count what was compared. Problems are the differences from what Ruby reports.
 	Threads, Frames int
 	Problems        []string
 }
@@ -32,7 +33,7 @@ func (f *found) problem(format string, args ...any) {
 	f.Problems = append(f.Problems, fmt.Sprintf(format, args...))
 }
 
-// report fails the test for each problem, and when there was nothing to compare.
+// report fails the test for each problem, and if there was too little to compare.
 func (f *found) report(t *testing.T, where string) {
 	t.Helper()
 	for _, p := range f.Problems {
@@ -44,7 +45,7 @@ func (f *found) report(t *testing.T, where string) {
 	t.Logf("%s: Ruby %s, %d threads, %d frames compared", where, f.Process.RubyVersion, f.Threads, f.Frames)
 }
 
-// look attaches to a parked program as ddtop does and compares it with Ruby's word, a JSON file.
+// look attaches to a parked program as ddtop does, and compares it with Ruby's report, a JSON file.
 func look(pid int, truthFile string) found {
 	var truth rubytest.Truth
 	text, err := os.ReadFile(truthFile)
@@ -57,7 +58,7 @@ func look(pid int, truthFile string) found {
 	return lookAt(pid, truth)
 }
 
-// lookAt attaches to a parked program and compares one sample of all its threads with what Ruby says of them.
+// lookAt attaches to a parked program and compares one sample of all its threads with Ruby's report.
 func lookAt(pid int, truth rubytest.Truth) found {
 	f := found{InnerTID: make(map[int32]int32)}
 	ctx, cancel := context.WithTimeout(context.Background(), rubytest.Timeout)
@@ -82,7 +83,7 @@ func lookAt(pid int, truth rubytest.Truth) found {
 	return f
 }
 
-// lookAtModule looks at how Ruby's file was read, and at the threads' own ids.
+// lookAtModule checks how ddtop reads Ruby's file, and reads the threads' IDs in their own namespace.
 func (f *found) lookAtModule(pid int) error {
 	p, err := attach.Open(pid)
 	if err != nil {
@@ -110,7 +111,7 @@ func (f *found) lookAtModule(pid int) error {
 	return nil
 }
 
-// compare compares a sample with Ruby's word on each thread: frames, name, status, and thread id.
+// compare compares a sample with Ruby's report of each thread: frames, name, status and thread ID.
 func (f *found) compare(d *sampler.Dictionary, sample *sampler.Sample, truth rubytest.Truth) {
 	type thread struct {
 		*sampler.Thread
@@ -124,7 +125,7 @@ func (f *found) compare(d *sampler.Dictionary, sample *sampler.Sample, truth rub
 		}
 		seen[info.Name] = thread{&sample.Threads[i], info}
 	}
-	labels := rubytest.Ruby{Version: truth.Ruby}.AtLeast(3, 4) // as Ruby prints them
+	labels := rubytest.Ruby{Version: truth.Ruby}.AtLeast(3, 4) // from 3.4 on, Ruby prints qualified labels
 	for _, want := range truth.Threads {
 		got, ok := seen[want.Name]
 		if !ok {
@@ -156,14 +157,14 @@ func (f *found) compare(d *sampler.Dictionary, sample *sampler.Sample, truth rub
 		f.Frames += len(want.Frames)
 	}
 	for name := range seen {
-		// Of the reporter, and of main where it waits for the test, Ruby says nothing.
+		// Ruby does not report the reporter itself, nor main if it waits for the test.
 		if _, ok := truth.Thread(name); !ok && name != rubytest.ReporterName && name != "main" {
 			f.problem("Ruby has no thread %q", name)
 		}
 	}
 }
 
-// differ says where a stack differs from Ruby's word; labels are compared where Ruby prints qualified ones.
+// differ describes where a stack differs from Ruby's report. It compares labels if Ruby prints qualified ones.
 func differ(d *sampler.Dictionary, id sampler.StackID, want []rubytest.TruthFrame, labels bool) string {
 	ids := d.Frames(id, nil)
 	if len(ids) != len(want) {

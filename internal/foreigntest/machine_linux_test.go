@@ -12,11 +12,11 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// The tests of Rubies of another machine: Debian's arm64 builds under qemu-user. The target's ELF file decides the layout,
-// not the machine that ddtop was built for. The guest's memory is the emulator's, at the same addresses; its threads and
-// system calls are the emulator's too, made for it one by one.
+// These tests run Rubies of another machine: Debian's arm64 builds under qemu-user. The target's ELF file decides the
+// layout, not the machine that ddtop was built for. The guest's memory is in the emulator, at the same addresses. For
+// each of the guest's threads and system calls, the emulator has one of its own.
 
-// TestOtherMachine compares every thread of the parked program.
+// TestOtherMachine: on another machine's Ruby, ddtop reads every thread of the parked program as Ruby reports it.
 func TestOtherMachine(t *testing.T) {
 	rubytest.EachForeign(t, func(t *testing.T, r rubytest.Ruby) {
 		t.Parallel() // an emulated Ruby keeps one CPU busy while it starts
@@ -34,8 +34,9 @@ func TestOtherMachine(t *testing.T) {
 	})
 }
 
-// TestOtherMachineStates compares what threads that wait are said to be doing, and for what, with what the program says:
-// the scheduler's and the lock objects' layout, and the kernel's word on the emulator's threads.
+// TestOtherMachineStates: on another machine's Ruby, ddtop reports the states that the program itself names for its
+// threads. For this, ddtop reads the scheduler's and the locks' layouts, and the kernel's data about the emulator's
+// threads.
 func TestOtherMachineStates(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachForeign(t, func(t *testing.T, r rubytest.Ruby) {
@@ -44,7 +45,7 @@ func TestOtherMachineStates(t *testing.T) {
 	})
 }
 
-// TestMusl compares every thread of the parked program on a Ruby that is linked with musl, as Alpine's is.
+// TestMusl: on a Ruby that is linked with musl (as on Alpine), ddtop reads every thread of the parked program.
 func TestMusl(t *testing.T) {
 	rubytest.EachMusl(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartParked(t, rubytest.Options{RubyArgs: []string{"--disable=gems"}})
@@ -56,14 +57,14 @@ func TestMusl(t *testing.T) {
 	})
 }
 
-// TestMuslStates compares what threads are said to be doing with what the program says.
+// TestMuslStates: on a Ruby with musl, ddtop reports the states that the program itself names for its threads.
 func TestMuslStates(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachMusl(t, lookAtStates)
 }
 
-// TestMuslRequests compares the requests that threads serve with what the program says, and that they are told to have
-// ended when they have. The thread's variables, where requests are found, lie elsewhere with musl.
+// TestMuslRequests: on a Ruby with musl, ddtop reports which requests threads serve, and none when the requests have
+// ended. Requests are found in the thread's variables, which lie elsewhere with musl.
 func TestMuslRequests(t *testing.T) {
 	rubytest.EachMusl(t, func(t *testing.T, r rubytest.Ruby) {
 		const threads = 5
@@ -129,7 +130,7 @@ func servedPaths(t *testing.T, pid int) map[string]string {
 	return paths
 }
 
-// lookAtStates samples a program until each thread has been seen in each of the states that the program says it has.
+// lookAtStates samples a program until it has seen each thread in the states that the program promises.
 func lookAtStates(t *testing.T, r rubytest.Ruby) {
 	p, said := r.StartStates(t, rubytest.Options{RubyArgs: []string{"--disable=gems"}}, rubytest.GroupSpin)
 	ctx, cancel := context.WithTimeout(t.Context(), r.Timeout())
@@ -139,7 +140,8 @@ func lookAtStates(t *testing.T, r rubytest.Ruby) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	// Until each thread has been in one of its states, and those that compute in each of theirs: they wait in turn.
+	// Each thread must be seen in its first state. Threads that compute must also be seen in each state of Must,
+	// because they wait in turn.
 	open := make(map[string][]string)
 	for _, th := range said.Threads {
 		open[th.Name] = slices.Clone(th.States[:1])

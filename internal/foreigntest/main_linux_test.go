@@ -17,8 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// helperMode, in the environment, makes this test binary a helper instead of running tests: "enter" (see enter), "look"
-// (see look; with the arguments PID and file) or "drop", which looks without the capabilities that open deleted files.
+// helperMode is an environment variable that makes this test binary a helper instead of running tests. "enter" calls
+// enter. "look" calls look with two arguments, a PID and a file. "drop" does the same as "look", but first gives up
+// the capabilities that open deleted files.
 const helperMode = "DDTOP_FOREIGN_HELPER"
 
 func TestMain(m *testing.M) {
@@ -49,19 +50,19 @@ func helper(mode string) error {
 	return fmt.Errorf("no helper %q with %q", mode, os.Args[1:])
 }
 
-// The files in the script's folder by which a test and the helper inside the namespaces talk.
+// These files in the script's folder connect a test and the helper inside the namespaces.
 const (
-	askFile    = "truth.json"  // put there by the test: what Ruby says; then SIGUSR1
-	answerFile = "answer.json" // put there by the helper
+	askFile    = "truth.json"  // from the test: Ruby's report (then SIGUSR1)
+	answerFile = "answer.json" // from the helper
 )
 
-// debugFolder is where separate debug files are; in the new namespace it is another folder than everywhere else.
+// debugFolder is the folder of separate debug files. The new namespace has its own one.
 const debugFolder = "/usr/lib/debug"
 
-// enter is the first process of new PID and mount namespaces, as a container's: it makes root its root (pivot_root),
-// mounts a /proc of its own there and a debugFolder that holds a debug file with the given build id (a copy of the file
-// given), runs the program as a child, in the folder that it stands in, and ends with it. At SIGUSR1 it looks at the
-// program as ddtop does, from within.
+// enter is the first process of new PID and mount namespaces, like a container's. It makes root its root (pivot_root)
+// and mounts a /proc and a debugFolder there. debugFolder holds a copy of debugFile under the given build ID. enter
+// then runs the program as a child in the current folder, and ends when the child ends. On SIGUSR1 it reads the
+// program from within, as ddtop does.
 func enter(root, debugFile, buildID string, program []string) error {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -112,7 +113,7 @@ func enter(root, debugFile, buildID string, program []string) error {
 	return cmd.Wait()
 }
 
-// answer looks at the program and leaves what it found in a file.
+// answer reads the program and writes the result to a file.
 func answer(pid int) error {
 	text, err := json.Marshal(look(pid, askFile))
 	if err != nil {
@@ -124,8 +125,8 @@ func answer(pid int) error {
 	return os.Rename(answerFile+".new", answerFile)
 }
 
-// dropAndLook runs the comparison without the capabilities that open files behind /proc/PID/map_files. It drops them
-// from its bounding set, and an exec then takes them from the thread.
+// dropAndLook runs "look" without the capabilities that open files behind /proc/PID/map_files. It drops them from the
+// bounding set. The exec that follows then takes them from the thread.
 func dropAndLook() error {
 	runtime.LockOSThread()
 	for _, capability := range []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_CHECKPOINT_RESTORE} {
@@ -139,7 +140,7 @@ func dropAndLook() error {
 	return syscall.Exec("/proc/self/exe", os.Args, os.Environ())
 }
 
-// runHelper runs this test binary as a helper and returns what it found.
+// runHelper runs this test binary as a helper and returns the helper's result.
 func runHelper(t *testing.T, mode string, args ...string) found {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", args...)

@@ -15,13 +15,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestContainer reads a Ruby that lives as in a container: its own PID namespace, mount namespace, root and /proc. It is
-// read from outside, by its PID there, and by a ddtop beside it, by the PID that it has itself. That its debug file is
-// looked for in its own root, shows a folder that only its mount namespace has.
+// TestContainer: ddtop reads a Ruby that has its own PID namespace, mount namespace, root and /proc, like a container.
+// One ddtop outside uses the PID that the Ruby has outside. Another one beside the Ruby uses the inner PID. ddtop must
+// search the Ruby's own root for a debug file. A folder that only this mount namespace has shows this.
 func TestContainer(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		if r.Root == "" {
-			return // needs a root of its own
+			return // the test needs a Ruby with its own root
 		}
 		library, buildID := libraryOf(t, r)
 		p, truth := r.StartParked(t, rubytest.Options{
@@ -30,7 +30,7 @@ func TestContainer(t *testing.T) {
 			Env:  []string{helperMode + "=enter"},
 		})
 		pid := childOf(t, p.PID)
-		// The numbers before are the helper's and its threads'.
+		// The helper and its threads have the first numbers.
 		if truth.PID < 2 || truth.PID > 50 || pid == truth.PID {
 			t.Errorf("it is process %d here and says it is %d, want one of the first of its namespace", pid, truth.PID)
 		}
@@ -56,8 +56,8 @@ func TestContainer(t *testing.T) {
 	})
 }
 
-// TestFirstProcess reads a Ruby that is process 1 of its PID namespace, as the only program of a container is. Its threads'
-// ids are small numbers, of which its memory is full.
+// TestFirstProcess: ddtop reads a Ruby that is process 1 of its PID namespace, like the only program of a container.
+// Its thread IDs are small numbers. Its memory has many such numbers, so a search for an ID can go wrong.
 func TestFirstProcess(t *testing.T) {
 	rubytest.Long(t)
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
@@ -73,7 +73,7 @@ func TestFirstProcess(t *testing.T) {
 	})
 }
 
-// libraryOf finds a Ruby's library below its root.
+// libraryOf returns the path and the build ID of a Ruby's library below its root.
 func libraryOf(t *testing.T, r rubytest.Ruby) (path, buildID string) {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(r.Root, "usr/lib/*/libruby*.so."+r.Version))
@@ -91,7 +91,7 @@ func libraryOf(t *testing.T, r rubytest.Ruby) (path, buildID string) {
 	return found[0], m.BuildID
 }
 
-// childOf finds the Ruby that a process has started, in the list that ddtop offers.
+// childOf returns the PID of the Ruby that a process has started. It takes the PID from the list that ddtop offers.
 func childOf(t *testing.T, parent int) int {
 	t.Helper()
 	list, err := attach.List(t.Context())
@@ -108,7 +108,7 @@ func childOf(t *testing.T, parent int) int {
 	return list[i].PID
 }
 
-// askInside has the helper beside the program look at it.
+// askInside makes the helper beside the program read it, and returns the helper's result.
 func askInside(t *testing.T, p *rubytest.Process, truth rubytest.Truth) found {
 	t.Helper()
 	text, err := json.Marshal(truth)

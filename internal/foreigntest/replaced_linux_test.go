@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestReplacedLibrary reads Rubies whose library an upgrade has replaced on the disk: through /proc/PID/map_files, and,
-// where that may not be opened, by the picture of the library in memory.
+// TestReplacedLibrary: ddtop reads a Ruby whose library an upgrade has replaced on disk. It opens the old library
+// through /proc/PID/map_files. Without the rights to do so, ddtop reads the library's image in memory.
 func TestReplacedLibrary(t *testing.T) {
 	rubytest.Long(t)
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
@@ -20,7 +20,7 @@ func TestReplacedLibrary(t *testing.T) {
 		}
 		library, _ := libraryOf(t, r)
 		soname := soName(t, library)
-		// A folder with a copy, which the dynamic linker finds first.
+		// This folder holds a copy of the library, which the dynamic linker finds first.
 		dir, err := os.MkdirTemp(filepath.Join(r.Root, "tmp"), "ddtop-test-")
 		if err != nil {
 			t.Fatal(err)
@@ -29,7 +29,7 @@ func TestReplacedLibrary(t *testing.T) {
 		own := filepath.Join(dir, soname)
 		copyFile(t, library, own)
 		p, truth := r.StartParked(t, rubytest.Options{Env: []string{"LD_LIBRARY_PATH=/tmp/" + filepath.Base(dir)}})
-		// As dpkg does: a new file takes the old one's name.
+		// Like dpkg, give the old file's name to a new file.
 		if err := os.WriteFile(own+".dpkg-new", []byte("the library of another release"), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +57,7 @@ func TestReplacedLibrary(t *testing.T) {
 	})
 }
 
-// soName is the name by which programs ask for a library.
+// soName returns the name by which programs ask for a library.
 func soName(t *testing.T, library string) string {
 	t.Helper()
 	f, err := elf.Open(library)

@@ -15,20 +15,24 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// vmVariable is the variable that points to the VM. From 3.3 on it is not exported: a stripped library is searched for it.
+// vmVariable is the variable that points to the VM. Since 3.3 it is not exported, so ddtop searches a stripped library
+// for it.
 const vmVariable = "ruby_current_vm_ptr"
 
 const waits = `Thread.new { sleep }; $stdout.puts "ready"; $stdout.flush; STDIN.gets`
 
-// TestVariableOfTheVM finds the VM in each way there is: by the exported variable; in a stripped library by searching; by
-// .symtab, which an unstripped library has and which is made here for Debian's; by the same in a separate debug file below
-// the process's own root. All must lead to what the search finds.
+// TestVariableOfTheVM: ddtop finds the VM in each of these ways, and all lead to the same VM:
+//
+//   - by the exported variable
+//   - by a search, in a stripped library
+//   - by .symtab, which the test adds to Debian's library
+//   - by .symtab of a separate debug file below the process's own root
 func TestVariableOfTheVM(t *testing.T) {
 	rubytest.Long(t)
 	rubytest.Program(t, "objcopy", "binutils")
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		if r.Root == "" {
-			return // built in many ways
+			return // such Rubies are built in many ways
 		}
 		library, buildID := libraryOf(t, r)
 		p := r.Start(t, waits, rubytest.Options{})
@@ -38,7 +42,7 @@ func TestVariableOfTheVM(t *testing.T) {
 			t.Errorf("%s is exported: %t", vmVariable, exported)
 		}
 		if exported {
-			return // nothing is left to search for
+			return // there is nothing to search for
 		}
 		unstripped := filepath.Join(t.TempDir(), "unstripped.so")
 		addSymbol(t, library, unstripped, vmVariable, variable)
@@ -63,7 +67,8 @@ func TestVariableOfTheVM(t *testing.T) {
 	})
 }
 
-// locate finds a process's VM, and a variable of Ruby's that points to it: by its address in the file.
+// locate finds a process's VM and a variable of Ruby's that points to it. It returns the variable's address in the
+// file.
 func locate(t *testing.T, pid int) (variable uint64, exported bool) {
 	t.Helper()
 	p, m, vm := findVM(t, pid)
@@ -85,7 +90,7 @@ func locate(t *testing.T, pid int) (variable uint64, exported bool) {
 	return 0, false
 }
 
-// checkVariable checks that the variable is known by its symbol, and leads to the VM.
+// checkVariable checks that ddtop finds the variable by its symbol, and that the variable leads to the VM.
 func checkVariable(t *testing.T, pid int, want uint64) {
 	t.Helper()
 	p, m, vm := findVM(t, pid)
@@ -127,7 +132,7 @@ func findVM(t *testing.T, pid int) (*attach.Process, *attach.Module, attach.Addr
 	return p, m, found.VM.Addr
 }
 
-// addSymbol copies an ELF file and gives the copy a .symtab with one variable, at an address in the file.
+// addSymbol copies an ELF file and adds a .symtab with one variable to the copy, at an address in the file.
 func addSymbol(t *testing.T, from, to, name string, address uint64) {
 	t.Helper()
 	f, err := elf.Open(from)

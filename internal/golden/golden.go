@@ -1,5 +1,5 @@
-// Package golden compares a test's result with a file of its testdata. Only tests import it: it adds the flag -update
-// to their command line.
+// Package golden compares a test's result with a file in its testdata. Only tests import it, because it adds the flag
+// -update to their command line.
 package golden
 
 import (

@@ -14,9 +14,9 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// Capture is an attach.Memory that reads another one and keeps the touched pages, to make Pages for tests of a real
-// process. It reads each touched page once, in whole, and serves it from the copy afterwards. So a reader sees one
-// consistent picture of the pages. It may be used from any goroutine.
+// Capture is an attach.Memory that reads another memory and keeps the pages that were read. It makes Pages for tests
+// from a real process. It reads each page once, in whole, and serves it from the copy afterwards. So a reader sees one
+// consistent state of each page. It may be used from any goroutine.
 type Capture struct {
 	from attach.Memory
 	mu   sync.Mutex
@@ -55,7 +55,7 @@ func (c *Capture) ReadBatch(ranges []attach.Range) (calls int, err error) {
 	return (len(ranges) + 1023) / 1024, nil
 }
 
-// Pages returns what was captured up to now.
+// Pages returns the pages captured up to now.
 func (c *Capture) Pages() *Pages { return c.got }
 
 // A file of Pages is gzipped. It has a magic line, and then for each span its address and length as little-endian
@@ -65,7 +65,7 @@ const (
 	maxCaptured = 1 << 30
 )
 
-// Write stores the captured memory.
+// Write writes the memory to a file.
 func (p *Pages) Write(w io.Writer) error {
 	z, err := gzip.NewWriterLevel(w, gzip.BestCompression)
 	if err != nil {
@@ -125,7 +125,7 @@ func ReadPages(r io.Reader) (*Pages, error) {
 	}
 }
 
-// holds reports whether a whole page is there.
+// holds reports whether all bytes of a page are known.
 func (p *Pages) holds(base attach.Address) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

@@ -13,7 +13,7 @@ type Edited struct {
 	Words map[attach.Address]uint64
 }
 
-// Read reads, as Memory does.
+// Read implements attach.Memory.
 func (c *Edited) Read(addr attach.Address, buf []byte) error {
 	if err := c.Of.Read(addr, buf); err != nil {
 		return err
@@ -28,7 +28,7 @@ func (c *Edited) Read(addr attach.Address, buf []byte) error {
 	return nil
 }
 
-// ReadBatch reads ranges, as Memory does.
+// ReadBatch implements attach.Memory.
 func (c *Edited) ReadBatch(ranges []attach.Range) (int, error) {
 	for i := range ranges {
 		ranges[i].Failed = c.Read(ranges[i].Addr, ranges[i].Buf) != nil
@@ -49,7 +49,7 @@ func NewPlaces(of attach.Memory) *Places {
 	return &Places{Memory: of, seen: make(map[attach.Address]bool)}
 }
 
-// ReadBatch reads ranges, as Memory does.
+// ReadBatch notes the addresses and reads them from the other memory.
 func (w *Places) ReadBatch(ranges []attach.Range) (int, error) {
 	for _, r := range ranges {
 		for a := r.Addr &^ 7; a < r.Addr+attach.Address(len(r.Buf)); a += 8 {

@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// pageSize is the unit in which memory is captured, in bytes: the smallest page of the machines that can be read.
+// pageSize is the unit in which memory is captured, in bytes. It is the smallest page of the machines that ddtop can
+// read.
 const pageSize = 4096
 
 // page is one page of captured memory. have is a bit set of the known bytes. It is nil if all bytes are known.
@@ -28,7 +29,7 @@ type Pages struct {
 	pages map[attach.Address]*page
 }
 
-// Set stores bytes at an address, over what was there.
+// Set stores bytes at an address, and replaces older bytes there.
 func (p *Pages) Set(addr attach.Address, data []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -94,7 +95,7 @@ func (p *Pages) read(addr attach.Address, buf []byte) bool {
 	return true
 }
 
-// Spans lists the captured memory, lowest address first, in pieces without a hole.
+// Spans lists the captured memory without its holes, lowest address first.
 func (p *Pages) Spans() []attach.Span {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// TestPagesAgreeWithAnArray writes at random places into Pages and into an array, and reads both.
+// TestPagesAgreeWithAnArray: Pages and an array get the same random writes, and return the same bytes. A file of the
+// pages returns them, too.
 func TestPagesAgreeWithAnArray(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	const base, size = 0x7f0000000000, 5 * pageSize
@@ -148,5 +149,5 @@ func FuzzReadPages(f *testing.F) {
 	})
 }
 
-// pattern is the byte at place i of the memory that tests look at.
+// pattern returns byte i of the memory in these tests.
 func pattern(i int) byte { return byte(i*7 + i/256) }

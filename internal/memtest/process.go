@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Process is what was captured of a real process: its VM's place, and the memory that was read of it.
+// Process is a captured real process: the place of its VM, and the memory that was read.
 type Process struct {
 	Version, Machine        string
 	JmpBuf                  bool

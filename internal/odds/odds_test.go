@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// more is the chance of more than k hits in n tries, in exact arithmetic.
+// more returns the chance of more than k hits in n tries, in exact arithmetic.
 func more(n, k int, p float64) float64 {
 	hit := new(big.Rat).SetFloat64(p)
 	miss := new(big.Rat).Sub(big.NewRat(1, 1), hit)
@@ -27,7 +27,8 @@ func more(n, k int, p float64) float64 {
 	return f
 }
 
-// TestBounds compares with exact sums: past the bound lies less than the false alarm that is allowed, and at it more.
+// TestBounds compares AtMost and AtLeast with exact sums. The chance beyond a bound is at most FalseAlarm, and a
+// tighter bound would exceed it.
 func TestBounds(t *testing.T) {
 	for _, c := range []struct {
 		n int
@@ -61,7 +62,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestMeans: of many runs none misses the bounds of means, and these are not wider than some times what is usual.
+// TestMeans: in 2,000 runs, no mean misses its bound, and no bound is four times as wide as the worst mean needs.
 func TestMeans(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	mean := func(n int) float64 {

@@ -20,15 +20,15 @@ import (
 	"github.com/ddtop/ddtop/push/spool"
 )
 
-// adversary is a server before a good one: the first connections or requests end badly, the later ones reach it.
+// adversary is a proxy before a good server. The first connections end badly, and later ones reach the server.
 type adversary struct {
 	net.Listener
-	behind string // host:port of the good one
+	behind string // host:port of the good server
 	how    string
-	bad    atomic.Int32 // so many are still to end badly
+	bad    atomic.Int32 // how many connections are still to end badly
 }
 
-// startAdversary returns the address of one.
+// startAdversary starts an adversary. Its first two connections end badly, in the way that how names.
 func startAdversary(t *testing.T, how, behind string) *adversary {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -57,19 +57,19 @@ func (a *adversary) serve(c net.Conn) {
 		switch a.how {
 		case "hangs up at once":
 		case "is cut off while it is sent":
-			_, _ = io.ReadFull(c, buf) // the other side may send less
+			_, _ = io.ReadFull(c, buf) // the client may send less
 		case "answers what is no HTTP":
 			_, _ = io.ReadFull(c, buf)
-			_, _ = io.WriteString(c, "220 mail.example ESMTP\r\n") // it may have gone
+			_, _ = io.WriteString(c, "220 mail.example ESMTP\r\n") // fails if the client has hung up
 		case "promises more than it sends":
 			_, _ = io.ReadFull(c, buf)
-			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort") // it may have gone
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort") // fails if the client has hung up
 		case "answers another page":
 			_, _ = io.ReadFull(c, buf)
-			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n<html>log in</html>") // it may have gone
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n<html>log in</html>") // fails if the client has hung up
 		case "is a gateway without a server":
 			_, _ = io.ReadFull(c, buf)
-			_, _ = io.WriteString(c, "HTTP/1.1 502 Bad Gateway\r\nConnection: close\r\nContent-Length: 0\r\n\r\n") // it may have gone
+			_, _ = io.WriteString(c, "HTTP/1.1 502 Bad Gateway\r\nConnection: close\r\nContent-Length: 0\r\n\r\n") // fails if the client has hung up
 		}
 		return
 	}
@@ -91,8 +91,8 @@ func (a *adversary) serve(c net.Conn) {
 	slow(c, to)
 }
 
-// TestAdversaries: whatever becomes of the first tries, each period arrives in order, at every kind of target; one that is there at the
-// same time and whole gets its own at once, and one that never answers holds up nobody.
+// TestAdversaries: the first connections to each kind of server end badly. Then each period still arrives, in order. A
+// good server at the same time gets its periods at once. A server that never answers delays no other one.
 func TestAdversaries(t *testing.T) {
 	hanging, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -101,7 +101,7 @@ func TestAdversaries(t *testing.T) {
 	defer hanging.Close()
 	for _, how := range []string{"hangs up at once", "is cut off while it is sent", "answers what is no HTTP", "promises more than it sends", "answers another page", "is a gateway without a server"} {
 		t.Run(how, func(t *testing.T) {
-			t.Parallel() // they wait most of the time
+			t.Parallel() // the subtests wait most of the time
 			pyro, otel, whole := startPyroscope(t), startCollector(t), startPyroscope(t)
 			at := func(scheme, url string) string {
 				_, host, _ := strings.Cut(url, "://")
@@ -144,13 +144,13 @@ func TestAdversaries(t *testing.T) {
 			}
 			arrived(t, pyro, otel)
 			ended, cancel := context.WithCancel(t.Context())
-			cancel() // nothing is waited for
+			cancel() // do not wait for what is left to send
 			p.Close(ended)
 		})
 	}
 }
 
-// TestServerErrors: a server that says 500 for a while, or for good, by what each protocol has for it.
+// TestServerErrors: if a server answers 503, the error of both HTTP protocols says so.
 func TestServerErrors(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
 	defer s.Close()
@@ -161,7 +161,7 @@ func TestServerErrors(t *testing.T) {
 	}
 }
 
-// TestFullDisk: on a disk without room each target's profiles are kept in memory, and arrive when it answers again.
+// TestFullDisk: if the disk is full, each destination's profiles stay in memory and still arrive.
 func TestFullDisk(t *testing.T) {
 	mount, err := exec.LookPath("mount")
 	if err != nil || os.Getuid() != 0 {
@@ -211,8 +211,8 @@ func TestFullDisk(t *testing.T) {
 	arrived(t, pyro, otel)
 }
 
-// arrived looks that three periods have: once at Pyroscope, and by HTTP and by gRPC at the collector. One whose answer came too late,
-// on a machine that is full, has come a second time, with the same ID.
+// arrived checks that three periods have arrived: at Pyroscope, and twice at the collector, by HTTP and by gRPC. On a
+// full machine, an answer can come too late. Then the period arrives a second time, with the same ID.
 func arrived(t *testing.T, pyro *pyroscopeServer, otel *collector) {
 	t.Helper()
 	atPyroscope, atCollector := make(map[string]bool), make(map[[16]byte]int)

@@ -33,18 +33,19 @@ import (
 	"github.com/ddtop/ddtop/push/spool"
 )
 
-// timeout bounds waiting: longer than any machine takes.
+// timeout limits waiting. It is longer than the slowest machine takes.
 const timeout = 5 * time.Minute
 
-// intake stands in for Datadog: it keeps what the agent passes on, and fails when it is told to.
+// intake stands in for Datadog. It keeps what the agent passes on, or answers with an error status if the test sets
+// one.
 type intake struct {
 	*httptest.Server
 	mu     sync.Mutex
-	status int // 0: it takes everything
+	status int // zero if the intake accepts everything
 	got    []upload
 }
 
-// upload is what arrived at the intake.
+// upload is one request to the intake.
 type upload struct {
 	header http.Header
 	event  map[string]any
@@ -114,8 +115,8 @@ func (i *intake) uploads() []upload {
 	return slices.Clone(i.got)
 }
 
-// startAgent starts the agent's receiver with its profiling proxy before an intake, and returns the URLs of its port and its
-// socket.
+// startAgent starts the agent's receiver with its profiling proxy before an intake. It returns the destinations for
+// its port and its socket.
 func startAgent(t *testing.T, i *intake) (port, socket string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -125,7 +126,7 @@ func startAgent(t *testing.T, i *intake) (port, socket string) {
 	conf := config.New()
 	conf.Hostname, conf.DefaultEnv, conf.AgentVersion = "agent-host", "none", "7.85.2"
 	conf.Endpoints[0].APIKey = "the agent's key"
-	// The agent's own 5 s for a request are not enough for a machine that is full.
+	// The agent's own limit of 5 s for a request is too short for a full machine.
 	conf.ReceiverTimeout, conf.ProfilingProxy.ReceiverTimeout = int(timeout/time.Second), int(timeout/time.Second)
 	conf.ReceiverHost, conf.ReceiverPort = "127.0.0.1", listener.Addr().(*net.TCPAddr).Port
 	conf.ReceiverSocket = filepath.Join(t.TempDir(), "apm.socket")
@@ -133,7 +134,7 @@ func startAgent(t *testing.T, i *intake) (port, socket string) {
 	conf.ContainerTags = func(id string) ([]string, error) { return []string{"container_of:" + id[:4]}, nil }
 	r := api.NewHTTPReceiver(conf, sampler.NewDynamicConfig(), make(chan *api.Payload, 1), make(chan *api.PayloadV1, 1), nil, telemetry.NewNoopCollector(), &statsd.NoOpClient{}, &timing.NoopReporter{})
 	r.SetTCPListener(listener)
-	r.Start() // and never stopped, which would wait for idle connections: it ends with the tests
+	r.Start() // never stopped, because that would wait for idle connections
 	return fmt.Sprintf("datadog://127.0.0.1:%d", conf.ReceiverPort), "unix://" + conf.ReceiverSocket
 }
 
@@ -150,7 +151,7 @@ func destination(t *testing.T, text string) *datadog.Intake {
 	return d
 }
 
-// period is one of a process that waited for the GVL.
+// period returns a period of a process that waited for the GVL.
 func period(t *testing.T, seq int) *push.Period {
 	t.Helper()
 	from := time.Date(2026, 11, 23, 8, seq, 0, 123456789, time.UTC)
@@ -173,7 +174,7 @@ func period(t *testing.T, seq int) *push.Period {
 	}
 }
 
-// TestAgent: what the agent passes on, by TCP and by its socket, is what its intake expects.
+// TestAgent: by TCP and by its socket, the agent passes on what Datadog's intake expects.
 func TestAgent(t *testing.T) {
 	in := startIntake(t)
 	port, socket := startAgent(t, in)
@@ -216,8 +217,8 @@ func TestAgent(t *testing.T) {
 	}
 }
 
-// TestOutageBehindTheAgent: what the intake does not take is tried again, or dropped, as it says; every period arrives once, in
-// order.
+// TestOutageBehindTheAgent: if the intake is unavailable, ddtop sends the period again. If the intake refuses a
+// period, ddtop drops it. All other periods arrive once, in order.
 func TestOutageBehindTheAgent(t *testing.T) {
 	in := startIntake(t)
 	port, _ := startAgent(t, in)

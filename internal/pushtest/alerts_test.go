@@ -18,8 +18,9 @@ import (
 	"github.com/ddtop/ddtop/push/datadog"
 )
 
-// TestAlertsAsLogs: the collector's own receiver takes a message as a log record, by HTTP and by gRPC, with severity,
-// attributes, resource and trace. What it refuses is not tried again.
+// TestAlertsAsLogs: the collector's own receiver accepts a message as a log record, by HTTP and by gRPC. The record
+// has severity, attributes, resource and trace. If the receiver refuses a message for good, ddtop reports a refusal,
+// so that the message is not sent again.
 func TestAlertsAsLogs(t *testing.T) {
 	c := startCollector(t)
 	since := time.Date(2026, 11, 23, 8, 0, 0, 5, time.UTC)
@@ -80,11 +81,11 @@ func TestAlertsAsLogs(t *testing.T) {
 // datagrams keeps what Datadog's client sends to the agent.
 type datagrams struct{ bytes.Buffer }
 
-// Close does nothing.
+// Close implements io.Closer and does nothing.
 func (*datagrams) Close() error { return nil }
 
-// TestEventsAreThoseOfTheClient: the event of a message is what Datadog's own client sends for the same words, but for
-// the order of its fields.
+// TestEventsAreThoseOfTheClient: ddtop encodes a message as the same event that Datadog's own client sends for the
+// same text. Only the order of the fields may differ.
 func TestEventsAreThoseOfTheClient(t *testing.T) {
 	for _, name := range []string{"DD_ENTITY_ID", "DD_ENV", "DD_SERVICE", "DD_VERSION", "DD_EXTERNAL_ENV"} {
 		t.Setenv(name, "")

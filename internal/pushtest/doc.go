@@ -1,3 +1,3 @@
 // Package pushtest tests package push against programs that receive profiles, such as Datadog's agent. It is a module
-// of its own, so that ddtop does not depend on the modules that it needs.
+// of its own, so that ddtop does not depend on the modules of these programs.
 package pushtest

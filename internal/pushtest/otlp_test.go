@@ -41,7 +41,7 @@ import (
 	"github.com/ddtop/ddtop/push/otlp"
 )
 
-// collector is OpenTelemetry's own receiver; it keeps what it is sent.
+// collector is OpenTelemetry's own receiver. It keeps what it receives.
 type collector struct {
 	http, grpc string // URLs
 
@@ -51,7 +51,7 @@ type collector struct {
 	logs []plog.Logs
 }
 
-// ConsumeLogs is ConsumeProfiles of logs.
+// ConsumeLogs does for logs what ConsumeProfiles does for profiles.
 func (c *collector) ConsumeLogs(_ context.Context, l plog.Logs) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,10 +63,10 @@ func (c *collector) ConsumeLogs(_ context.Context, l plog.Logs) error {
 	return c.err
 }
 
-// Capabilities says that it changes nothing.
+// Capabilities reports that the collector does not change the data.
 func (c *collector) Capabilities() consumer.Capabilities { return consumer.Capabilities{} }
 
-// ConsumeProfiles is what comes after the receiver in a pipeline.
+// ConsumeProfiles takes the profiles from the receiver, as the next step of a pipeline does.
 func (c *collector) ConsumeProfiles(_ context.Context, p pprofile.Profiles) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,14 +84,14 @@ func (c *collector) set(err error) {
 	c.err = err
 }
 
-// requests are what was taken so far.
+// requests returns what the collector has accepted so far.
 func (c *collector) requests() []pprofile.Profiles {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.got)
 }
 
-// freePort is a port of which nobody else knows.
+// freePort returns an address with a free port. No other program knows this port.
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -106,7 +106,7 @@ func startCollector(t *testing.T) *collector {
 	t.Helper()
 	c := new(collector)
 	factory := otlpreceiver.NewFactory()
-	// The receiver listens at addresses that it is told; a port that was free may be taken when it comes to it.
+	// The receiver needs an address with a port. A free port may be taken before the receiver listens on it.
 	for try := 0; ; try++ {
 		conf := factory.CreateDefaultConfig().(*otlpreceiver.Config)
 		overGRPC, overHTTP := configgrpc.NewDefaultServerConfig(), confighttp.NewDefaultServerConfig()
@@ -119,7 +119,7 @@ func startCollector(t *testing.T) *collector {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// A receiver with the same settings is the same one, for all signals.
+		// For the same settings, the factory returns the same receiver for all signals.
 		if _, err := factory.CreateLogs(t.Context(), set, conf, c); err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +152,7 @@ func otlpAt(t *testing.T, text string) *otlp.Collector {
 	return d
 }
 
-// told is a period that has all that ddtop writes into a profile.
+// told returns a period with everything that ddtop can write into a profile.
 func told(t *testing.T) *push.Period {
 	t.Helper()
 	p := period(t, 3)
@@ -172,7 +172,7 @@ func told(t *testing.T) *push.Period {
 			s.NumLabel = map[string][]int64{"span id": {-2}}
 		}
 	}
-	again := *parsed.Sample[1] // differs in Datadog's word for the state alone
+	again := *parsed.Sample[1] // differs only in Datadog's word for the state
 	again.Label = map[string][]string{}
 	for k, v := range parsed.Sample[1].Label {
 		again.Label[k] = v
@@ -188,7 +188,7 @@ func told(t *testing.T) *push.Period {
 	return p
 }
 
-// attributes are those of a sample, by their names.
+// attributes returns a sample's attributes by their names.
 func attributes(d pprofile.ProfilesDictionary, indices pcommon.Int32Slice) map[string]string {
 	out := make(map[string]string)
 	for _, i := range indices.All() {
@@ -198,7 +198,7 @@ func attributes(d pprofile.ProfilesDictionary, indices pcommon.Int32Slice) map[s
 	return out
 }
 
-// TestOTLP: the receiver reads all that is in a profile, by HTTP and by gRPC.
+// TestOTLP: by HTTP and by gRPC, the receiver reads everything that a profile contains.
 func TestOTLP(t *testing.T) {
 	c := startCollector(t)
 	for i, to := range []string{c.http, c.grpc} {
@@ -278,18 +278,18 @@ func TestOTLP(t *testing.T) {
 	}
 }
 
-// partialServer answers all with a partial success.
+// partialServer answers each request with a partial success.
 type partialServer struct {
 	pprofileotlp.UnimplementedGRPCServer
 	answer pprofileotlp.ExportResponse
 }
 
-// Export is the service's only procedure.
+// Export is the only procedure of the gRPC service.
 func (s *partialServer) Export(context.Context, pprofileotlp.ExportRequest) (pprofileotlp.ExportResponse, error) {
 	return s.answer, nil
 }
 
-// ServeHTTP is the same by HTTP.
+// ServeHTTP gives the same answer by HTTP.
 func (s *partialServer) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	b, err := s.answer.MarshalProto()
 	if err != nil {
@@ -297,10 +297,11 @@ func (s *partialServer) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/x-protobuf")
-	_, _ = w.Write(b) // the other side notices
+	_, _ = w.Write(b) // the client notices an error
 }
 
-// TestOTLPPartial: what is not taken is not sent again, and a remark is no failure; neither says a key that the request had.
+// TestOTLPPartial: if a server rejects a part of a profile, ddtop does not send it again. If a server only makes a
+// remark, this is no failure. Neither text contains the secret key of the request.
 func TestOTLPPartial(t *testing.T) {
 	for _, c := range []struct {
 		rejected int64
@@ -318,7 +319,7 @@ func TestOTLPPartial(t *testing.T) {
 		}
 		overGRPC := grpc.NewServer()
 		pprofileotlp.RegisterGRPCServer(overGRPC, s)
-		go func() { _ = overGRPC.Serve(l) }() // until it is stopped
+		go func() { _ = overGRPC.Serve(l) }() // returns when the server is stopped
 		for _, to := range []string{"otlp+" + overHTTP.URL, "otlp+grpc://" + l.Addr().String()} {
 			err := send(t, otlpAt(t, to), told(t))
 			var refused *push.RefusedError
@@ -332,14 +333,15 @@ func TestOTLPPartial(t *testing.T) {
 	}
 }
 
-// TestOTLPWithoutProfiles: a server of gRPC that has no such service says so, and it is told what that means.
+// TestOTLPWithoutProfiles: if a gRPC server has no service for profiles, ddtop reports a refusal and names the setting
+// that is missing.
 func TestOTLPWithoutProfiles(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := grpc.NewServer()
-	go func() { _ = s.Serve(l) }() // until it is stopped
+	go func() { _ = s.Serve(l) }() // returns when the server is stopped
 	defer s.Stop()
 	err = send(t, otlpAt(t, "otlp+grpc://"+l.Addr().String()), told(t))
 	if !errors.As(err, new(*push.RefusedError)) || !strings.Contains(err.Error(), "UNIMPLEMENTED") || !strings.Contains(err.Error(), "service.profilesSupport") {
@@ -347,7 +349,7 @@ func TestOTLPWithoutProfiles(t *testing.T) {
 	}
 }
 
-// TestOTLPRefuses: what the receiver answers decides whether it is asked again.
+// TestOTLPRefuses: the receiver's answer decides whether ddtop sends the profile again, and when.
 func TestOTLPRefuses(t *testing.T) {
 	c := startCollector(t)
 	busy, err := status.New(codes.ResourceExhausted, "too many").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(7500 * time.Millisecond)})
@@ -356,9 +358,9 @@ func TestOTLPRefuses(t *testing.T) {
 	}
 	for _, v := range []struct {
 		err error
-		// Whether it is refused, by HTTP and by gRPC.
+		// http and grpc report whether ddtop takes the answer for a refusal, by HTTP and by gRPC.
 		http, grpc bool
-		after      time.Duration // by HTTP in whole seconds
+		after      time.Duration // in whole seconds by HTTP
 		says       string
 	}{
 		{errors.New("starting"), false, false, 0, "starting"},

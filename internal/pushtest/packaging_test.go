@@ -28,7 +28,7 @@ func packaged(t *testing.T, name string) string {
 	return string(b)
 }
 
-// takesArguments looks that ddtop has the flags of a command line.
+// takesArguments checks that ddtop knows the flags of a command line.
 func takesArguments(t *testing.T, args []string) {
 	t.Helper()
 	if out, err := exec.Command(build(t), append(slices.Clone(args), "--help")...).CombinedOutput(); err != nil {
@@ -36,7 +36,7 @@ func takesArguments(t *testing.T, args []string) {
 	}
 }
 
-// daemonSet is what is looked at of one.
+// daemonSet has the fields of a DaemonSet that the test checks.
 type daemonSet struct {
 	APIVersion string `yaml:"apiVersion"`
 	Kind       string
@@ -71,7 +71,8 @@ type daemonSet struct {
 	}
 }
 
-// TestDaemonSet: it sees the processes of the node, has the two capabilities that it needs and no more, and ddtop knows its flags.
+// TestDaemonSet: the DaemonSet sees the processes of its node, and has only the two capabilities that ddtop needs.
+// ddtop knows its flags.
 func TestDaemonSet(t *testing.T) {
 	var d daemonSet
 	all := yaml.NewDecoder(strings.NewReader(packaged(t, "kubernetes/daemonset.yaml")))
@@ -108,7 +109,7 @@ func TestDaemonSet(t *testing.T) {
 	takesArguments(t, c.Args)
 }
 
-// TestUnit: systemd takes the unit as it is, and ddtop its command line.
+// TestUnit: systemd accepts the unit without a remark, and ddtop knows the unit's flags.
 func TestUnit(t *testing.T) {
 	unit := packaged(t, "systemd/ddtop-push.service")
 	line := regexp.MustCompile(`(?m)^ExecStart=/usr/local/bin/ddtop (.*)$`).FindStringSubmatch(unit)
@@ -120,7 +121,7 @@ func TestUnit(t *testing.T) {
 	if err != nil {
 		t.Skip("systemd-analyze is not here: package systemd")
 	}
-	// It looks whether the program is there.
+	// systemd-analyze checks that the program exists.
 	file := filepath.Join(t.TempDir(), "ddtop-push.service")
 	if err := os.WriteFile(file, []byte(strings.ReplaceAll(unit, "/usr/local/bin/ddtop", build(t))), 0o600); err != nil {
 		t.Fatal(err)
@@ -130,7 +131,7 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-// TestUnitsRights: the capabilities that the unit has are enough to read a process of somebody else, as a user who has no other right.
+// TestUnitsRights: with the unit's capabilities only, a user without other rights can read a process of another user.
 func TestUnitsRights(t *testing.T) {
 	setpriv, err := exec.LookPath("setpriv")
 	if err != nil || os.Getuid() != 0 {
@@ -148,7 +149,7 @@ func TestUnitsRights(t *testing.T) {
 	}
 	ruby := rubytest.One(t).Start(t, `$stdout.sync = true; puts "up"; sleep`, rubytest.Options{})
 	ruby.Expect(t, "up")
-	dir, err := os.MkdirTemp("", "ddtop-unit") // which another user can reach, as he can't t.TempDir
+	dir, err := os.MkdirTemp("", "ddtop-unit") // other users cannot reach t.TempDir
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +179,7 @@ func TestUnitsRights(t *testing.T) {
 		default:
 		}
 		if time.Now().After(deadline) {
-			_ = cmd.Process.Kill() // it may have ended
+			_ = cmd.Process.Kill() // fails if ddtop has ended
 			<-ended
 			t.Fatalf("waited for a profile\n%s", &log)
 		}
@@ -191,7 +192,8 @@ func TestUnitsRights(t *testing.T) {
 	}
 }
 
-// TestDockerfile: the image has one static file and the certificates, and is nobody's but a user's who is not root.
+// TestDockerfile: the image is built without C code from the Go release of go.mod, and has the certificates. It runs
+// as a user other than root.
 func TestDockerfile(t *testing.T) {
 	text := packaged(t, "docker/Dockerfile")
 	stages := regexp.MustCompile(`(?m)^FROM (\S+)`).FindAllStringSubmatch(text, -1)

@@ -21,13 +21,13 @@ import (
 	"github.com/ddtop/ddtop/push/pyroscope"
 )
 
-// pyroscopeServer is the generated server of Pyroscope's API; it keeps what it is sent.
+// pyroscopeServer is the generated server of Pyroscope's API. It keeps what it receives.
 type pyroscopeServer struct {
 	*httptest.Server
 	mu  sync.Mutex
 	err error
 	got []*pushv1.PushRequest
-	// header is that of the last request.
+	// header is the header of the last request.
 	header http.Header
 }
 
@@ -40,7 +40,7 @@ func startPyroscope(t *testing.T) *pyroscopeServer {
 	return s
 }
 
-// Push is the service's only procedure.
+// Push is the only procedure of the service.
 func (s *pyroscopeServer) Push(_ context.Context, r *connect.Request[pushv1.PushRequest]) (*connect.Response[pushv1.PushResponse], error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,14 +58,14 @@ func (s *pyroscopeServer) set(err error) {
 	s.err = err
 }
 
-// requests are what was taken so far.
+// requests returns what the server has accepted so far.
 func (s *pyroscopeServer) requests() []*pushv1.PushRequest {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.got)
 }
 
-// url is the destination that leads to the server.
+// url returns the server's URL as a destination of push.
 func (s *pyroscopeServer) url() string { return "pyroscope+" + s.URL }
 
 func pyroscopeAt(t *testing.T, text string, access pyroscope.Access) *pyroscope.Server {
@@ -91,7 +91,7 @@ func send(t *testing.T, d push.Destination, p *push.Period) error {
 	return d.Send(t.Context(), &payload)
 }
 
-// TestPyroscope: the server reads the profile as it is, its labels, and who sends.
+// TestPyroscope: the server receives the unchanged profile, its labels, and the sender's name, password and tenant.
 func TestPyroscope(t *testing.T) {
 	s, p := startPyroscope(t), period(t, 3)
 	d := pyroscopeAt(t, strings.Replace(s.url(), "://", "://me:hunter2@", 1), pyroscope.Access{Tenant: "shop"})
@@ -127,7 +127,7 @@ func TestPyroscope(t *testing.T) {
 	}
 }
 
-// TestPyroscopeRefuses: what the server says decides whether it is asked again.
+// TestPyroscopeRefuses: the server's answer decides whether ddtop sends the profile again, and when.
 func TestPyroscopeRefuses(t *testing.T) {
 	s, p := startPyroscope(t), period(t, 0)
 	d := pyroscopeAt(t, s.url(), pyroscope.Access{User: "me", Password: "hunter2"})

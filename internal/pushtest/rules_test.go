@@ -16,7 +16,8 @@ import (
 	"github.com/ddtop/ddtop/push/status"
 )
 
-// TestAlertRules: Prometheus reads the file with alerts, as promtool does, and each metric in it is one that ddtop has.
+// TestAlertRules: Prometheus can read the file with alerts, as promtool does. ddtop has each metric that the file
+// names.
 func TestAlertRules(t *testing.T) {
 	const file = "../../packaging/prometheus/ddtop-alerts.yaml"
 	text, err := os.ReadFile(file)

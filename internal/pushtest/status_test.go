@@ -27,7 +27,7 @@ import (
 	"github.com/ddtop/ddtop/push/status"
 )
 
-// parse reads a page as Prometheus does, and looks that its names are as they should be.
+// parse reads a page as Prometheus does, and checks the metrics' names with promlint.
 func parse(t *testing.T, page []byte) map[string]*dto.MetricFamily {
 	t.Helper()
 	p := expfmt.NewTextParser(model.LegacyValidation)
@@ -42,7 +42,7 @@ func parse(t *testing.T, page []byte) map[string]*dto.MetricFamily {
 	return all
 }
 
-// valueOf is a metric's value with a label's value; NaN: there is none.
+// valueOf returns the value of a metric with a label's value. It returns NaN if there is no such metric.
 func valueOf(all map[string]*dto.MetricFamily, name, label string) float64 {
 	for _, m := range all[name].GetMetric() {
 		if label == "" || slices.ContainsFunc(m.Label, func(l *dto.LabelPair) bool { return l.GetValue() == label }) {
@@ -52,7 +52,8 @@ func valueOf(all map[string]*dto.MetricFamily, name, label string) float64 {
 	return math.NaN()
 }
 
-// TestMetricsOfHostileNames: whatever services and destinations are called, Prometheus reads the page, and the names are theirs.
+// TestMetricsOfHostileNames: Prometheus can read the page for any names of services and destinations, and reads the
+// same names.
 func TestMetricsOfHostileNames(t *testing.T) {
 	names := []string{"shop", "", "a\"} 7\n# EOF\nddtop_processes{x=\"", `back\slash\`, "new\nline", "\x00\x01\x7f", "emoji 🚀", "bad \xff utf", "{}", `\n`, "# HELP x"}
 	f := &status.Figures{Version: "0.1\"\n", CPUNS: 1}
@@ -67,7 +68,7 @@ func TestMetricsOfHostileNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := parse(t, b.Bytes())
-	var again bytes.Buffer // what Prometheus' own code writes of these metrics
+	var again bytes.Buffer // how Prometheus' own code writes these metrics
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if _, err := expfmt.MetricFamilyToText(&again, all[name]); err != nil {
 			t.Fatal(err)
@@ -95,7 +96,7 @@ func TestMetricsOfHostileNames(t *testing.T) {
 	}
 }
 
-// TestStatus: a `ddtop push` tells of a real Ruby whose threads contend for the GVL.
+// TestStatus: a `ddtop push` reports metrics of a real Ruby whose threads contend for the GVL.
 func TestStatus(t *testing.T) {
 	ddtop := build(t)
 	ruby := rubytest.One(t).Start(t, `$stdout.sync = true; 3.times { Thread.new { loop { 20_000.times { |i| i * i } } } }; puts "up"; sleep`, rubytest.Options{})
@@ -109,7 +110,7 @@ func TestStatus(t *testing.T) {
 	}
 	defer func() {
 		if cmd.ProcessState == nil {
-			_ = cmd.Process.Kill() // it may have ended
+			_ = cmd.Process.Kill() // fails if ddtop has ended
 			_ = cmd.Wait()
 		}
 	}()
@@ -119,7 +120,7 @@ func TestStatus(t *testing.T) {
 			t.Fatalf("waited for three profiles and waits; %v\n%s", all, &log)
 		}
 		if c, err := net.Dial("tcp", at); err != nil {
-			continue // it is starting
+			continue // ddtop is starting
 		} else {
 			c.Close()
 		}
@@ -140,7 +141,7 @@ func TestStatus(t *testing.T) {
 		if metric == "ddtop_cpu_seconds_total" {
 			label = ""
 		}
-		// Settled intervals are told a little later than the time that was observed, by less than the second of the period.
+		// Settled intervals are reported later than the observed time, by less than the period of one second.
 		if v := valueOf(all, metric, label); !(v > 0 && v <= most) {
 			t.Errorf("%s is %v, of %v s observed", metric, v, observed)
 		}

@@ -21,7 +21,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// binary is ddtop's, once it was made. It is where other users reach it, too.
+// binary is ddtop's binary, once it is built. Other users can reach it, too.
 var binary struct {
 	sync.Once
 	dir string
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// build makes ddtop's binary, unless DDTOP_TEST_BINARY names one.
+// build builds ddtop's binary and returns its path. If DDTOP_TEST_BINARY is set, build returns that path instead.
 func build(t *testing.T) string {
 	t.Helper()
 	if path := os.Getenv("DDTOP_TEST_BINARY"); path != "" {
@@ -61,13 +61,14 @@ func build(t *testing.T) string {
 	return filepath.Join(binary.dir, "ddtop")
 }
 
-// totals are the sums of the sample types, by ddtop's number of the thread: "wall-time 3".
+// totals are the sums of sample types by thread. The keys have a sample type and ddtop's number of the thread:
+// "wall-time 3".
 type totals map[string]int64
 
-// byPeriod are the totals of periods, by the beginning of each in ns since 1970.
+// byPeriod holds the totals of periods. The keys are the beginnings of the periods, in ns since 1970.
 type byPeriod map[int64]totals
 
-// pprofTotals adds those of a pprof profile.
+// pprof adds the totals of a pprof profile.
 func (b byPeriod) pprof(t *testing.T, data []byte) {
 	t.Helper()
 	p, err := profile.ParseData(data)
@@ -92,7 +93,7 @@ func (b byPeriod) pprof(t *testing.T, data []byte) {
 	b[p.TimeNanos] = sums
 }
 
-// otlp adds those of a request of OTLP.
+// otlp adds the totals of an OTLP request.
 func (b byPeriod) otlp(t *testing.T, p pprofile.Profiles) {
 	t.Helper()
 	dict, sums, from := p.Dictionary(), make(totals), int64(0)
@@ -112,8 +113,8 @@ func (b byPeriod) otlp(t *testing.T, p pprofile.Profiles) {
 	b[from] = sums
 }
 
-// TestSameTotals: the same time of a process holds the same in all targets, by thread and sample type, to the ns: each of their
-// formats has whole numbers.
+// TestSameTotals: all destinations get the same totals of a period, by thread and sample type, to the ns. Each of
+// their formats has whole numbers.
 func TestSameTotals(t *testing.T) {
 	ddtop := build(t)
 	ruby := rubytest.One(t).Start(t, `$stdout.sync = true
@@ -136,7 +137,7 @@ puts "up"; sleep`, rubytest.Options{})
 	ended := false
 	defer func() {
 		if !ended {
-			_ = cmd.Process.Kill() // it may have ended
+			_ = cmd.Process.Kill() // fails if ddtop has ended
 			_ = cmd.Wait()
 		}
 	}()
@@ -148,7 +149,7 @@ puts "up"; sleep`, rubytest.Options{})
 		}
 		return list
 	}
-	// By HTTP and by gRPC.
+	// both returns how many periods have arrived twice, by HTTP and by gRPC.
 	both := func() (n int) {
 		times := make(map[int64]int)
 		for _, r := range otel.requests() {
@@ -192,7 +193,7 @@ puts "up"; sleep`, rubytest.Options{})
 		}
 	}
 	seen := make(map[int64]bool)
-	for _, r := range otel.requests() { // of two destinations; which one came first is not said
+	for _, r := range otel.requests() { // from two destinations, in any order
 		one := make(byPeriod)
 		one.otlp(t, r)
 		for from := range one {
@@ -209,7 +210,7 @@ puts "up"; sleep`, rubytest.Options{})
 		all := true
 		for name, got := range map[string]byPeriod{"datadog": datadog, "pyroscope": pyroscope, "OTLP, first": overHTTP, "OTLP, second": overGRPC} {
 			switch sums, ok := got[from]; {
-			case !ok: // the last one may have come too late for one of them
+			case !ok: // the last period may have come too late for one destination
 				all = false
 			case !maps.Equal(sums, want):
 				t.Errorf("%s has %s, the file %s", name, sums, want)
@@ -229,7 +230,7 @@ puts "up"; sleep`, rubytest.Options{})
 	}
 }
 
-// String has them in an order that stays.
+// String lists the totals in a fixed order.
 func (s totals) String() string {
 	var b strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(s)) {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bareLoopEnv, when set to a PID, a length and a rate in Hz, makes this test's program a bare loop.
+// bareLoopEnv makes this test's program a bare loop if it is set to a PID, a length and a rate in Hz.
 const bareLoopEnv = "DDTOP_BARE_LOOP"
 
 func TestMain(m *testing.M) {
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// bareMeter is the bare loop, measured as if it were a profiler.
+// bareMeter returns the bare loop as a meter, so that it is measured like a profiler.
 func bareMeter(b *testing.B, name string, rate int) meter {
 	b.Helper()
 	self, err := os.Executable()
@@ -45,8 +45,9 @@ func bareMeter(b *testing.B, name string, rate int) meter {
 	}}
 }
 
-// bareLoop sleeps and reads 16 ranges of the process's heap, 512 bytes each, so often a second: the least that a sampler at that
-// rate does, made as cheaply as Go allows. It says when it did so in the words of `ddtop stat --json`.
+// bareLoop sleeps, then reads 16 ranges of the process's heap, 512 bytes each, and repeats this at a rate. This is the
+// least work of a sampler at that rate, as cheap as Go allows. It prints its times in the format of `ddtop stat
+// --json`.
 func bareLoop(pid int, length time.Duration, rate int) error {
 	const (
 		ranges = 16
@@ -87,7 +88,7 @@ func bareLoop(pid int, length time.Duration, rate int) error {
 	return nil
 }
 
-// monotonic is the time by the clock that ddtop's own times are of (CLOCK_MONOTONIC).
+// monotonic returns the time by CLOCK_MONOTONIC, which ddtop's own times use.
 func monotonic() time.Duration {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
@@ -96,7 +97,7 @@ func monotonic() time.Duration {
 	return time.Duration(now.Nano())
 }
 
-// heapOf is where the process's heap begins.
+// heapOf returns the address at which the process's heap begins.
 func heapOf(pid int) (uintptr, error) {
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
 	if err != nil {

@@ -8,14 +8,15 @@ import (
 )
 
 const (
-	// pairs is how often a time with the profiler is compared with the time before it.
+	// pairs is how often an interval with the profiler is compared with the interval before it.
 	pairs = 3
-	// windowSeconds is how long each of the two is; shortSeconds is the run that tells the start-up's cost.
+	// windowSeconds is the length of each interval. shortSeconds is the length of the run that shows the start-up's
+	// cost.
 	windowSeconds = 3
 	shortSeconds  = 1
 )
 
-// BenchmarkRivals measures rbspy and ddtop on one process, one after the other, on every Ruby there is.
+// BenchmarkRivals measures rbspy and ddtop on the same process, one after the other, with every Ruby at hand.
 func BenchmarkRivals(b *testing.B) {
 	path, found := findRbspy()
 	if !found {
@@ -39,12 +40,12 @@ func BenchmarkRivals(b *testing.B) {
 	}
 }
 
-// compare measures one profiler; a run is long enough for one iteration to do.
+// compare measures one profiler. A run is long enough, so one iteration is enough.
 func compare(b *testing.B, p profiler, program *rubytest.Process) {
 	for range b.N {
 		short := p.run(b, program.PID, shortSeconds)
 		if short.refused != "" {
-			// Not skipped: a benchmark that is skipped says nothing.
+			// Do not skip it: a benchmark that is skipped reports nothing.
 			b.ReportMetric(0, "ns/op")
 			b.ReportMetric(0, "stacks/s")
 			b.Logf("%s can't read %s: %s", p.name, program.Ruby, short.refused)
@@ -65,7 +66,7 @@ func compare(b *testing.B, p profiler, program *rubytest.Process) {
 	}
 }
 
-// slower is by how many percent fewer turns a clock's second has from begin to end than from before to begin.
+// slower compares two intervals by a clock. It returns how many percent fewer turns the second one has per second.
 func slower(before, begin, end progress, clock func(progress) float64) float64 {
 	without := (begin.turns - before.turns) / (clock(begin) - clock(before))
 	with := (end.turns - begin.turns) / (clock(end) - clock(begin))

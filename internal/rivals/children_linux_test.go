@@ -14,14 +14,15 @@ import (
 )
 
 const (
-	// childrenWorkers is how many workers the master has.
+	// childrenWorkers is the number of workers of the master.
 	childrenWorkers = 8
-	// childrenRounds is how often each figure is taken.
+	// childrenRounds is the number of measurements of each figure.
 	childrenRounds = 5
 )
 
-// BenchmarkChildren measures what it costs to watch a cluster of Rails workers (`--children`), beside one of them alone: CPU time to
-// attach, and in percent of a CPU after that, with nothing to do and under load.
+// BenchmarkChildren measures the cost of watching a cluster of Rails workers (`--children`) and of watching one worker
+// alone. It reports the CPU time to attach. It also reports the share of a CPU after that, without requests and under
+// load.
 func BenchmarkChildren(b *testing.B) {
 	wrk := rubytest.Program(b, "wrk", "wrk")
 	app := servertest.StartRails(b, childrenWorkers, 5)
@@ -57,7 +58,8 @@ func BenchmarkChildren(b *testing.B) {
 	}
 }
 
-// attachCost is the CPU time of the shortest measurement there is, in ms: of attaching, the first samples and the report.
+// attachCost returns the CPU time of a very short measurement, in ms. This is the cost of attaching, the first samples
+// and the report.
 func attachCost(b *testing.B, m meter, pid int) float64 {
 	b.Helper()
 	s := m.start(b, pid, 10*time.Millisecond)
@@ -81,7 +83,7 @@ func underLoad(b *testing.B, wrk string, app *servertest.Rails) (stop func()) {
 	}
 }
 
-// saidOfSeveral takes the latest start and the earliest end of the processes that were sampled.
+// saidOfSeveral returns the latest start and the earliest end of the sampled processes, and the sum of their samples.
 func saidOfSeveral(out []byte, _ string) (sampled, error) {
 	var s struct{ Processes []json.RawMessage }
 	if err := json.Unmarshal(out, &s); err != nil {

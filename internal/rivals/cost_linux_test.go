@@ -14,8 +14,9 @@ import (
 // idleProgram has threads that sleep, and none that computes.
 const idleProgram = "idle"
 
-// costPrograms are what BenchmarkCost and BenchmarkExact attach to. Each says "up" when its threads run, and for each line of input how
-// much the threads that compute have done, the process's CPU time and CLOCK_MONOTONIC, in ns.
+// costPrograms are the programs of BenchmarkCost and BenchmarkExact. Each prints "up" when its threads run. For each
+// line of input, each prints three numbers: the work done by the threads that compute, its CPU time, and
+// CLOCK_MONOTONIC, in ns.
 var costPrograms = []struct{ name, script string }{
 	{idleProgram, costScript(0, 10, 1)},
 	{"10-threads", costScript(2, 8, 0.05)},
@@ -23,7 +24,8 @@ var costPrograms = []struct{ name, script string }{
 	{"500-threads", costScript(2, 498, 0.02)},
 }
 
-// costScript is a program of named threads 30 frames deep: some compute, the others wake up every so many seconds.
+// costScript returns a program with named threads that are 30 frames deep. Some compute. The others wake up at an
+// interval.
 func costScript(computing, sleeping int, seconds float64) string {
 	return fmt.Sprintf(`
 def deep(n, &work)
@@ -41,25 +43,25 @@ end
 `, computing, sleeping, seconds, rowOf)
 }
 
-// rowOf is in the first picture that has threads: how their names begin, and what a row of many of them says.
+// rowOf is in the first frame that shows threads. It begins the names of the sleeping threads.
 const rowOf = "sleeps"
 
 const (
-	// costRounds is how often each command is measured, in turns with the others.
+	// costRounds is how often each command is measured. The commands take turns.
 	costRounds = 5
-	// costLength is how long.
+	// costLength is the length of one measurement.
 	costLength = 2 * time.Second
 )
 
-// measure is what has a cost on a process, in percent of a CPU.
+// measure returns the cost of something on a process, in percent of a CPU.
 type measure struct {
 	name string
 	of   func(b *testing.B, pid int) (float64, sampled)
 }
 
-// BenchmarkCost measures ddtop's own CPU time on programs of 10, 100 and 500 threads, headless and with the screen, beside a loop
-// that only sleeps and reads as often (bareLoop): what is above that, ddtop makes of it. DDTOP_BENCH_BEFORE names an older ddtop
-// to measure along.
+// BenchmarkCost measures ddtop's own CPU time on programs of 10, 100 and 500 threads and an idle one, headless and
+// with the screen. It also measures a loop that only sleeps and reads as often (bareLoop). What ddtop takes in
+// addition is the cost of its own work. DDTOP_BENCH_BEFORE names an older ddtop, which is measured, too.
 func BenchmarkCost(b *testing.B) {
 	meters := []meter{bareMeter(b, "bare-loop", 1000), bareMeter(b, "bare-loop-100-Hz", stackRate)}
 	var screens []measure
@@ -98,7 +100,7 @@ func BenchmarkCost(b *testing.B) {
 	}
 }
 
-// reportRates reports the rates that a profiler achieved, where it tells them: a cost without them says little.
+// reportRates reports the rates that a profiler achieved, if it prints them. A cost means little without its rates.
 func reportRates(b *testing.B, name string, locks, stacks []float64) {
 	b.Helper()
 	if rate := median(locks); rate > 0 {
@@ -112,7 +114,7 @@ func reportRates(b *testing.B, name string, locks, stacks []float64) {
 // version is a ddtop to measure.
 type version struct{ name, path string }
 
-// versions are ddtop as it is, and the older one that DDTOP_BENCH_BEFORE names.
+// versions returns the current ddtop, and the older one that DDTOP_BENCH_BEFORE names.
 func versions(b *testing.B) []version {
 	b.Helper()
 	all := []version{{"ddtop", buildOwn(b)}}
@@ -122,10 +124,10 @@ func versions(b *testing.B) []version {
 	return all
 }
 
-// stacksAlone are the arguments with which ddtop reads stacks, at rbspy's rate, and the GVL no more often.
+// stacksAlone are arguments with which ddtop reads stacks at rbspy's rate, and the GVL at the same rate.
 var stacksAlone = []string{"--lock-rate", fmt.Sprint(stackRate)}
 
-// buildOwn builds ddtop as it is released.
+// buildOwn builds ddtop in the way it is released.
 func buildOwn(b *testing.B) string {
 	b.Helper()
 	own := filepath.Join(b.TempDir(), "ddtop")
@@ -137,7 +139,7 @@ func buildOwn(b *testing.B) string {
 	return own
 }
 
-// findRbspy is rbspy's path: on PATH or where cargo puts it. What is told without it, names it.
+// findRbspy returns rbspy's path, from PATH or from the folder in which cargo installs it.
 func findRbspy() (path string, found bool) {
 	if path, err := exec.LookPath("rbspy"); err == nil {
 		return path, true
@@ -150,10 +152,11 @@ func findRbspy() (path string, found bool) {
 	return path, err == nil
 }
 
-// noRbspy is said where there is none.
+// noRbspy is the message if there is no rbspy.
 const noRbspy = "rbspy is neither on PATH nor in ~/.cargo/bin: `cargo install rbspy` gets it (cargo: apt-get install cargo, or https://rustup.rs)"
 
-// theRuby is what costs are measured on: Debian's 3.1, which rbspy can read, too, or another one where that is missing.
+// theRuby returns the Ruby on which costs are measured. It is Debian's 3.1, because rbspy can read it, or else another
+// one.
 func theRuby(b *testing.B) rubytest.Ruby {
 	b.Helper()
 	all := rubytest.All(b)

@@ -18,7 +18,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact/probe"
 )
 
-// exactScript is a program of one kind of work, which says what it has done and taken.
+// exactScript is a program of one kind of work. It prints the work that it has done, its CPU time and the time.
 //
 //go:embed testdata/exact.rb
 var exactScript string
@@ -28,13 +28,13 @@ var exactKinds = [][]string{
 	{"compute"}, {"allocate"}, {"turns", "500"}, {"turns", "5000"}, {"turns", "15000"}, {"turns", "50000"}, {"turns", "150000"},
 }
 
-// exactLoad is what exact mode is measured on.
+// exactLoad is a program on which exact mode is measured.
 type exactLoad struct {
 	name, script string
 	args         []string
 }
 
-// exactLoads are the programs of exactScript and those of BenchmarkCost.
+// exactLoads returns the programs of exactScript and of BenchmarkCost.
 func exactLoads() (all []exactLoad) {
 	for _, args := range exactKinds {
 		all = append(all, exactLoad{strings.Join(args, "-"), exactScript, args})
@@ -46,17 +46,17 @@ func exactLoads() (all []exactLoad) {
 }
 
 const (
-	// exactPairs is how often a process is measured each way; DDTOP_BENCH_PAIRS is another number.
+	// exactPairs is how often a process is measured in each way. DDTOP_BENCH_PAIRS sets another number.
 	exactPairs = 20
-	// exactWindow is how long each time.
+	// exactWindow is the length of each measurement.
 	exactWindow = time.Second
-	// exactAttach is what ddtop has to begin. That it was enough is checked, of the probes, too.
+	// exactAttach is the time for ddtop to begin. Each measurement checks that this was enough, also for the probes.
 	exactAttach = time.Second
-	// exactRest is how long a process that goes on by itself is left alone before it is measured without ddtop.
+	// exactRest is a pause before a measurement without ddtop, for a process that runs by itself.
 	exactRest = 200 * time.Millisecond
 )
 
-// exactMeter is `ddtop stat --exact` with more arguments.
+// exactMeter returns `ddtop stat --exact` with more arguments, as a meter.
 func exactMeter(path, name string, args ...string) meter {
 	m := stat(path, name, append([]string{"--exact"}, args...)...)
 	m.said = func(out []byte, file string) (sampled, error) {
@@ -74,7 +74,8 @@ func exactMeter(path, name string, args ...string) meter {
 	return m
 }
 
-// throughout makes sure that exact mode is on all the time: what is taken for the first and the last sample are those beside the probes.
+// throughout requires that exact mode is on all the time. The first and the last sample must lie within the time of
+// the probes.
 func (m meter) throughout() meter {
 	saidBy := m.said
 	m.said = func(out []byte, file string) (sampled, error) {
@@ -94,7 +95,8 @@ func (m meter) throughout() meter {
 	return m
 }
 
-// fullRates are sampling at 1 kHz, and exact mode without a budget of its own or of the process's, which is to be on all the time.
+// fullRates returns two meters: sampling at 1 kHz, and exact mode. Exact mode has no budget, neither for ddtop nor for
+// the process, and must be on all the time.
 func fullRates(path string) []meter {
 	return []meter{
 		stat(path, "1-kHz", "--overhead", "off"),
@@ -102,9 +104,14 @@ func fullRates(path string) []meter {
 	}
 }
 
-// reportExact reports what exact mode said of itself: turns at the GVL, hits of probes and records a second, and its estimate of its
-// cost, in percent of the process's own CPU time and of each hit; how many records had no room and how often it ended by itself, all times together;
-// and for how much of the time that was measured it was on. A process that works only while it is measured has its turns then.
+// reportExact reports what exact mode says about itself:
+//
+//   - holds of the GVL, hits of probes and records, per second
+//   - its estimate of its cost, in percent of the process's own CPU time, and per hit
+//   - the number of records without room, and how often exact mode ended by itself, over all measurements
+//   - the part of the measured time in which it was on
+//
+// onlyThen is set if the process works only while it is measured. Then all of its holds are in this time.
 func reportExact(b *testing.B, name string, own []ownCost, onlyThen bool) {
 	b.Helper()
 	var turns, hits, records, estimates, hitNS, on []float64
@@ -126,7 +133,7 @@ func reportExact(b *testing.B, name string, own []ownCost, onlyThen bool) {
 			ended++
 		}
 	}
-	if ended == 0 { // else it is not known how much of either was while the process worked
+	if ended == 0 { // else it is unknown how many were counted while the process worked
 		b.ReportMetric(median(turns), name+"-turns/s")
 		b.ReportMetric(median(hits), name+"-hits/s")
 		b.ReportMetric(median(records), name+"-records/s")
@@ -138,8 +145,9 @@ func reportExact(b *testing.B, name string, own []ownCost, onlyThen bool) {
 	b.ReportMetric(median(on), name+"-on-%")
 }
 
-// BenchmarkExact measures what exact mode costs, beside sampling at 1 kHz and beside none, in turns: its own CPU time, and by how much
-// less the process does, and takes more of a CPU for a piece of its work.
+// BenchmarkExact measures the cost of exact mode, of sampling at 1 kHz and of no profiler, in turns. It reports
+// ddtop's own CPU time. It also reports how much less work the process does, and how much more CPU time a piece of its
+// work takes.
 func BenchmarkExact(b *testing.B) {
 	if err := probe.Try(false); err != nil {
 		rubytest.Skip(b, "%v", err)
@@ -160,7 +168,7 @@ func BenchmarkExact(b *testing.B) {
 	}
 }
 
-// pairsWanted is DDTOP_BENCH_PAIRS, or the usual number.
+// pairsWanted returns DDTOP_BENCH_PAIRS, or the usual number if it is not set.
 func pairsWanted(b *testing.B, usual int) int {
 	b.Helper()
 	text := os.Getenv("DDTOP_BENCH_PAIRS")
@@ -174,10 +182,10 @@ func pairsWanted(b *testing.B, usual int) int {
 	return n
 }
 
-// did is what a process has done and taken until an instant: pieces of work, CPU time and time in ns.
+// did is what a process has done until an instant: pieces of work, CPU time in ns, and the time in ns.
 type did struct{ done, cpu, at float64 }
 
-// asks has a program say it.
+// asks returns a function that asks a program what it has done.
 func asks(b *testing.B, p *rubytest.Process) func() did {
 	return func() (d did) {
 		p.Send(b, "")
@@ -189,7 +197,8 @@ func asks(b *testing.B, p *rubytest.Process) func() did {
 	}
 }
 
-// seconds takes each second for a piece of work, of a process that does none: it is not asked, since an answer is more than it does.
+// seconds returns a function for a process that does no work. Each second counts as a piece of work. The process is
+// not asked, because an answer would be more than it does otherwise.
 func seconds(b *testing.B, pid int) func() did {
 	return func() did {
 		at := float64(monotonic())
@@ -197,18 +206,19 @@ func seconds(b *testing.B, pid int) func() did {
 	}
 }
 
-// processCPU is the CPU time of a process, with that of threads that have ended.
+// processCPU returns the CPU time of a process, with the time of threads that have ended.
 func processCPU(b *testing.B, pid int) time.Duration {
 	b.Helper()
 	var t unix.Timespec
-	// The clock of another process's CPU time, as clock_getcpuclockid(3) makes it: 2 is the scheduler's.
+	// This is the clock of another process's CPU time, as clock_getcpuclockid(3) makes it. 2 means the scheduler's
+	// clock.
 	if err := unix.ClockGettime(int32(^pid<<3|2), &t); err != nil {
 		b.Fatalf("the CPU time of process %d: %v", pid, err)
 	}
 	return time.Duration(t.Nano())
 }
 
-// payExactly measures a process without ddtop and with it in each way, in turns.
+// payExactly measures a process without ddtop and with each of the meters, in turns.
 func payExactly(b *testing.B, path string, pid int, ask func() did) {
 	b.Helper()
 	all := fullRates(path)
@@ -221,7 +231,7 @@ func payExactly(b *testing.B, path string, pid int, ask func() did) {
 	windows, own := inRounds(b, rounds{pairsWanted(b, exactPairs), exactAttach, exactRest}, all, pid, window)
 	b.ReportMetric(0, "ns/op") // a run's length is chosen, not measured
 	reportExact(b, "exact", own[1], false)
-	// By way, without ddtop the last: CPU time a piece of work, in µs, and pieces a second.
+	// CPU time for a piece of work, in µs, and pieces per second. The last row is without ddtop.
 	cpu, speed := make([][]float64, len(windows)), make([][]float64, len(windows))
 	for i, of := range windows {
 		for _, d := range of {
@@ -240,7 +250,7 @@ func payExactly(b *testing.B, path string, pid int, ask func() did) {
 	reportChange(b, "exact-beside-1-kHz", shares(own[1]), shares(own[0]))
 }
 
-// shares are those of a CPU.
+// shares returns each cost's share of a CPU.
 func shares(costs []ownCost) (all []float64) {
 	for _, c := range costs {
 		all = append(all, c.share)
@@ -248,7 +258,8 @@ func shares(costs []ownCost) (all []float64) {
 	return all
 }
 
-// reportChange reports the median of by how much values differ from others, pair by pair, in percent, and its interval.
+// reportChange compares values with others pair by pair. It reports the median difference in percent, and its
+// interval.
 func reportChange(b *testing.B, name string, values, others []float64) {
 	b.Helper()
 	var changes []float64

@@ -10,12 +10,12 @@ import (
 	"github.com/ddtop/ddtop/internal/servertest"
 )
 
-// exactServing is how long Rails is under load each time.
+// exactServing is how long Rails is under load in each measurement.
 const exactServing = 3 * time.Second
 
-// BenchmarkExactRails measures what exact mode costs a Rails application under load, on a full machine and beside a free CPU, in turns with
-// sampling at 1 kHz and none: as BenchmarkExact does, and with the budgets that it has where nothing is said of them. One worker of two
-// is followed.
+// BenchmarkExactRails measures what exact mode costs a Rails application under load, on a full machine and with a free
+// CPU. It takes turns with sampling at 1 kHz and with no profiler, like BenchmarkExact. It also measures exact mode
+// with its default budgets. One worker of two is followed.
 func BenchmarkExactRails(b *testing.B) {
 	wrk := rubytest.Program(b, "wrk", "wrk")
 	path, app := buildOwn(b), servertest.StartRails(b, 2, 5)
@@ -33,11 +33,11 @@ func BenchmarkExactRails(b *testing.B) {
 	}
 }
 
-// burdenExactly measures an application under load without ddtop and with it in each way, in turns.
+// burdenExactly measures an application under load without ddtop and with each of the meters, in turns.
 func burdenExactly(b *testing.B, path string, pid int, load func() answered) {
 	b.Helper()
 	all := append(fullRates(path), exactMeter(path, "exact-usual"))
-	// The application has a rest where there is no ddtop, too.
+	// The application also has a pause before a measurement without ddtop.
 	results, own := inRounds(b, rounds{pairsWanted(b, exactPairs), exactAttach, exactAttach}, all, pid, load)
 	b.ReportMetric(0, "ns/op") // a run's length is chosen, not measured
 	for _, of := range []struct {

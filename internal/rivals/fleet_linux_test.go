@@ -22,8 +22,8 @@ const (
 	clockTicks = 100
 )
 
-// BenchmarkFleet measures `push --children` beside fifty workers that wake up twenty times a second: CPU time, in
-// percent of a CPU, the memory of ddtop's own, in MB, and its descriptors. Versions are measured in turns.
+// BenchmarkFleet measures `push --children` with fifty workers that wake up twenty times a second. It reports ddtop's
+// CPU time in percent of a CPU, its memory in MB and its descriptors. Versions are measured in turns.
 func BenchmarkFleet(b *testing.B) {
 	p := theRuby(b).Start(b, forkedScript, rubytest.Options{})
 	p.Expect(b, "up")
@@ -44,7 +44,7 @@ func BenchmarkFleet(b *testing.B) {
 	}
 }
 
-// pushBeside returns the figures of one run of push.
+// pushBeside runs push once and returns its figures.
 func pushBeside(b *testing.B, path string, pid int) map[string]float64 {
 	b.Helper()
 	var said bytes.Buffer
@@ -74,7 +74,7 @@ func pushBeside(b *testing.B, path string, pid int) map[string]float64 {
 	return map[string]float64{"%": 100 * share, "MB": size, "files": float64(len(files))}
 }
 
-// ownMemory is the memory that no file backs of a process (RssAnon), in MB.
+// ownMemory returns the memory of a process that is not backed by a file (RssAnon), in MB.
 func ownMemory(b *testing.B, pid int) float64 {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -89,7 +89,7 @@ func ownMemory(b *testing.B, pid int) float64 {
 	return size / 1024
 }
 
-// ticksOf is the CPU time of a process in clockTicks, user and system.
+// ticksOf returns the CPU time of a process, user and system, in clockTicks.
 func ticksOf(b *testing.B, pid int) float64 {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

@@ -21,30 +21,31 @@ import (
 	contract "github.com/ddtop/ddtop/report"
 )
 
-// meter is a profiler whose own CPU time is measured while it samples.
+// meter is a profiler. Its own CPU time is measured while it samples.
 type meter struct {
 	name string
 	// command samples the process for a length of time from its first sample on, and may write to file.
 	command func(pid int, length time.Duration, file string) *exec.Cmd
-	// said is what the profiler itself tells of its work.
+	// said reads the profiler's report about its own work.
 	said func(out []byte, file string) (sampled, error)
 }
 
-// sampled is a profiler's own word of when it sampled, and how often.
+// sampled is a profiler's own report of when it sampled, and how often.
 type sampled struct {
-	// from and until are its first and last sample by CLOCK_MONOTONIC; 0 of a profiler that does not tell.
+	// from and until are its first and last sample by CLOCK_MONOTONIC. They are zero if the profiler does not report
+	// them.
 	from, until time.Duration
 	samples     int
-	// stackHz and lockHz are the rates that it achieved.
+	// stackHz and lockHz are the rates that the profiler achieved.
 	stackHz, lockHz float64
 	// kernel is the share of a CPU that the profiler's programs in the kernel took, in percent. It is NaN if there were
 	// no programs, or if the kernel did not count their time. BenchmarkQuality has the kernel count it.
 	kernel float64
-	// exact is what exact mode says; nil without.
+	// exact is the report of exact mode. It is nil without exact mode.
 	exact *contract.StatExact
 }
 
-// stat is `ddtop stat` with more arguments.
+// stat returns `ddtop stat` with more arguments, as a meter.
 func stat(path, name string, args ...string) meter {
 	return meter{name: name, said: saidByStat, command: func(pid int, length time.Duration, _ string) *exec.Cmd {
 		return exec.Command(path, append([]string{"stat", "--json", "--pid", strconv.Itoa(pid), "--duration", length.String()}, args...)...)
@@ -67,7 +68,8 @@ func saidByStat(out []byte, _ string) (sampled, error) {
 	}, nil
 }
 
-// rbspyMeter is rbspy as a meter. It does not tell when it began; how many stacks it read is in its raw file.
+// rbspyMeter returns rbspy as a meter. rbspy does not report when it began. Its raw file shows how many stacks it
+// read.
 func rbspyMeter(path string) meter {
 	p := rbspy(path, "rbspy")
 	return meter{name: p.name,
@@ -81,23 +83,24 @@ func rbspyMeter(path string) meter {
 		}}
 }
 
-// started is a profiler at work.
+// started is a running profiler.
 type started struct {
 	meter
 	cmd       *exec.Cmd
-	out, told bytes.Buffer // what it prints, and what it says on standard error
+	out, told bytes.Buffer // its standard output and standard error
 	file      string
-	pid       int // the process it samples
+	pid       int // the process that it samples
 	ended     chan error
 }
 
-// start starts a profiler for a length of time, or until end.
+// start starts a profiler. It runs for a length of time, or until end is called.
 func (m meter) start(b *testing.B, pid int, length time.Duration) *started {
 	b.Helper()
 	s := &started{meter: m, pid: pid, file: filepath.Join(b.TempDir(), "out"), ended: make(chan error, 1)}
 	s.cmd = m.command(pid, length, s.file)
 	s.cmd.Stdout, s.cmd.Stderr = &s.out, &s.told
-	// As if from another terminal: the kernel shares CPUs out by session (sched_autogroup_enabled, proc(5)).
+	// Run the profiler as if from another terminal, because the kernel shares CPUs by session
+	// (sched_autogroup_enabled, proc(5)).
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := s.cmd.Start(); err != nil {
 		b.Fatalf("starting %s: %v", m.name, err)
@@ -106,7 +109,7 @@ func (m meter) start(b *testing.B, pid int, length time.Duration) *started {
 	return s
 }
 
-// atWork fails the benchmark when the profiler has ended by itself.
+// atWork fails the benchmark if the profiler has ended by itself.
 func (s *started) atWork(b *testing.B) {
 	b.Helper()
 	select {
@@ -116,8 +119,8 @@ func (s *started) atWork(b *testing.B) {
 	}
 }
 
-// end interrupts the profiler and returns what it says it did. That it had begun before from and went on until until (both by
-// CLOCK_MONOTONIC) is made sure of: one that failed or was still attaching would be measured as cheap.
+// end interrupts the profiler and returns its report. The profiler must have sampled from "from" until "until" (times
+// of CLOCK_MONOTONIC). A profiler that failed or was still attaching would seem cheap.
 func (s *started) end(b *testing.B, from, until time.Duration) sampled {
 	b.Helper()
 	said, late := s.endOrLate(b, from, until)
@@ -127,7 +130,7 @@ func (s *started) end(b *testing.B, from, until time.Duration) sampled {
 	return said
 }
 
-// endOrLate is end, and says by how much the profiler began after from; 0 if it did not.
+// endOrLate is like end, but also returns how long after from the profiler began. late is zero if it began in time.
 func (s *started) endOrLate(b *testing.B, from, until time.Duration) (said sampled, late time.Duration) {
 	b.Helper()
 	s.atWork(b)
@@ -145,14 +148,14 @@ func (s *started) endOrLate(b *testing.B, from, until time.Duration) (said sampl
 	return said, max(0, said.from-from)
 }
 
-// nothingMeasured is what ddtop says when it is interrupted before its first sample.
+// nothingMeasured is ddtop's message if it is interrupted before its first sample.
 const nothingMeasured = "it ended before anything was measured"
 
-// stale is how old a profiler's last sample may be: of an idle process ddtop samples 20 times a second, and a full machine
-// may keep it waiting.
+// stale limits the age of a profiler's last sample. ddtop samples an idle process 20 times a second, and may have to
+// wait on a full machine.
 const stale = 500 * time.Millisecond
 
-// result is what the profiler says when it has ended, with err.
+// result returns the profiler's report after its end. err is the error with which it ended.
 func (s *started) result(b *testing.B, err error) sampled {
 	b.Helper()
 	if err != nil {
@@ -169,14 +172,15 @@ func (s *started) result(b *testing.B, err error) sampled {
 }
 
 const (
-	// settle is how long a profiler has sampled before its cost is measured: the first samples read every name.
+	// settle is how long a profiler samples before its cost is measured. The first samples read every name.
 	settle = 500 * time.Millisecond
-	// look is how often its CPU time is looked at, from when on it samples is known at its end.
+	// look is the interval between readings of the profiler's CPU time. When its first sample was is known only at its
+	// end.
 	look = 50 * time.Millisecond
 )
 
-// cost lets the profiler sample a process for a while and returns its CPU time in that while, in percent of a CPU, without that
-// of its attaching, its first samples and its report.
+// cost lets the profiler sample a process for a while, and returns its CPU time in percent of a CPU. This is without
+// the profiler's attaching, first samples and report.
 func (m meter) cost(b *testing.B, pid int, length time.Duration) (share float64, said sampled) {
 	b.Helper()
 	type reading struct{ at, cpu, kernel time.Duration }
@@ -214,11 +218,11 @@ func (m meter) cost(b *testing.B, pid int, length time.Duration) (share float64,
 	return 100 * float64(last.cpu-first.cpu) / float64(last.at-first.at), said
 }
 
-// programTime is the kernel's word on how long a program has run.
+// programTime matches the kernel's figure of how long a program has run.
 var programTime = regexp.MustCompile(`(?m)^run_time_ns:\s*(\d+)$`)
 
-// kernelTime returns how long the programs that a process has loaded into the kernel have run. It is zero if the kernel
-// does not count that.
+// kernelTime returns how long the programs that a process has loaded into the kernel have run. It is zero if the
+// kernel does not count this time.
 func kernelTime(pid int) (sum time.Duration) {
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", pid))
 	if err != nil {
@@ -238,7 +242,7 @@ func kernelTime(pid int) (sum time.Duration) {
 	return sum
 }
 
-// cpuTime is the CPU time of a process until now, also of its threads that have ended (clock_getcpuclockid(3)). ok is
+// cpuTime returns the CPU time of a process until now, with threads that have ended (clock_getcpuclockid(3)). ok is
 // false if the process has ended.
 func cpuTime(pid int) (sum time.Duration, ok bool) {
 	var ts unix.Timespec

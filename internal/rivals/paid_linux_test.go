@@ -14,9 +14,10 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// paidScript does a fixed piece of work for each line of input, which says how many turns, in its main thread, 30 frames deep, beside
-// four idle ones. "compute" stays in Ruby code; "allocate" takes 256 KB from the kernel each time, writes them and gives them back, so
-// that the thread takes the lock of the process's mappings for writing twice and faults 64 times a turn.
+// paidScript does a fixed piece of work for each line of input, which holds the number of turns. Its main thread does
+// the work, 30 frames deep. Four other threads are idle. "compute" stays in Ruby code. "allocate" takes 256 KB from
+// the kernel in each turn, writes to them and gives them back. So in each turn, the thread takes the write lock of the
+// process's mappings twice and faults 64 times.
 const paidScript = `
 $stdout.sync = true
 def deep(n, &work)
@@ -44,21 +45,22 @@ end
 `
 
 const (
-	// paidPairs is how often the work is done with each profiler and without.
+	// paidPairs is how often the work is done with each profiler, and without one.
 	paidPairs = 20
-	// paidWork is how much CPU time a piece of it takes, about.
+	// paidWork is about how much CPU time a piece of work takes.
 	paidWork = 400 * time.Millisecond
-	// paidTurns are tried to find how many that is.
+	// paidTurns is the number of turns of a trial. The trial shows how many turns paidWork needs.
 	paidTurns = 500
 )
 
-// paid is what a piece of work took: CPU time of its thread (user and system) and wall time in ns, the process's minor page faults
-// and the thread's context switches.
+// paid is the cost of a piece of work. cpu is its thread's CPU time (user and system) and wall its wall time, in ns.
+// faults are the process's minor page faults, and switches the main thread's context switches.
 type paid struct{ cpu, wall, faults, switches float64 }
 
-// BenchmarkTarget measures what the process itself pays for being sampled: the CPU time of a fixed piece of its work, its page
-// faults and its context switches, with each profiler and without, in turns, beside a free CPU and on a machine whose CPUs are all
-// busy. faults-caused are those of the profiler's own, a second: a page that a reader makes present counts as the reader's fault.
+// BenchmarkTarget measures what the target pays while it is sampled. It measures a fixed piece of the target's work
+// with each profiler and without one, in turns: CPU time, page faults and context switches. It does so with a free
+// CPU, and on a machine whose CPUs are all busy. faults-caused are the profiler's own faults per second. If a reader
+// makes a page present, this counts as the reader's fault.
 func BenchmarkTarget(b *testing.B) {
 	all := []meter{bareMeter(b, "bare-loop", 1000)}
 	for _, v := range versions(b) {
@@ -76,7 +78,7 @@ func BenchmarkTarget(b *testing.B) {
 	for _, work := range []string{"compute", "allocate"} {
 		for _, machine := range []string{"free-cpu", "full"} {
 			b.Run(work+"/"+machine, func(b *testing.B) {
-				// Without the threshold glibc keeps what is given back.
+				// Without this threshold, glibc keeps the memory that is given back.
 				p := ruby.Start(b, paidScript, rubytest.Options{Args: []string{work}, Env: []string{"MALLOC_MMAP_THRESHOLD_=131072"}})
 				p.Expect(b, "up")
 				if machine == "full" {
@@ -96,17 +98,17 @@ func pay(b *testing.B, all []meter, p *rubytest.Process) {
 	b.Helper()
 	trial := workFor(b, p, paidTurns)
 	turns := int(paidTurns * float64(paidWork) / trial.cpu)
-	// By profiler, none the last.
+	// One list for each profiler. The last one is without a profiler.
 	costs := make([][]paid, len(all)+1)
 	caused := make([][]float64, len(all))
 	for round := range paidPairs {
 		for k := range costs {
 			i := k
-			if round%2 == 1 { // what the machine does meanwhile is to hit all alike
+			if round%2 == 1 { // so that changes of the machine affect all alike
 				i = len(all) - k
 			}
 			if i == len(all) {
-				time.Sleep(attachTime) // as before the others
+				time.Sleep(attachTime) // the same pause as with a profiler
 				costs[i] = append(costs[i], workFor(b, p, turns))
 				continue
 			}
@@ -141,7 +143,7 @@ func pay(b *testing.B, all []meter, p *rubytest.Process) {
 	}
 }
 
-// workFor has the program do so many turns.
+// workFor makes the program do a number of turns, and returns the cost.
 func workFor(b *testing.B, p *rubytest.Process, turns int) paid {
 	b.Helper()
 	faults, switches := faultsOf(b, p.PID), contextSwitches(b, p.PID)
@@ -155,7 +157,7 @@ func workFor(b *testing.B, p *rubytest.Process, turns int) paid {
 	return c
 }
 
-// minorFaults are the profiler's since its start.
+// minorFaults returns the profiler's minor page faults since its start.
 func (s *started) minorFaults(b *testing.B) float64 {
 	b.Helper()
 	faults, err := minorFaults(s.cmd.Process.Pid)
@@ -174,13 +176,14 @@ func faultsOf(b *testing.B, pid int) float64 {
 	return faults
 }
 
-// minorFaults are a process's since its start.
+// minorFaults returns a process's minor page faults since its start.
 func minorFaults(pid int) (float64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
 	}
-	// A name may hold anything but ends with the last bracket; state ppid pgrp session tty tpgid flags minflt follow.
+	// A name may contain anything, but ends with the last bracket. Then follow: state ppid pgrp session tty tpgid
+	// flags minflt.
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	if len(fields) < 8 {
 		return 0, fmt.Errorf("%q has no faults", text)
@@ -190,7 +193,7 @@ func minorFaults(pid int) (float64, error) {
 
 var switchesOf = regexp.MustCompile(`ctxt_switches:\s+(\d+)`)
 
-// contextSwitches are those of a process's main thread since its start.
+// contextSwitches returns the number of context switches of a process's main thread since its start.
 func contextSwitches(b *testing.B, pid int) (sum float64) {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

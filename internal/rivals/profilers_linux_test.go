@@ -22,28 +22,28 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// stackRate is how often each profiler reads stacks, in Hz.
+// stackRate is the rate at which each profiler reads stacks, in Hz.
 const stackRate = 100
 
-// maxTrace is the longest line accepted of rbspy's raw file, in bytes.
+// maxTrace limits the length of a line in rbspy's raw file, in bytes.
 const maxTrace = 1 << 20
 
-// profiler is a program that can be told to look at a process for a while and to leave what it saw in a file.
+// profiler is a program that can sample a process for a while and write the samples to a file.
 type profiler struct {
 	name string
 	// command measures the process for some seconds and writes to file.
 	command func(pid, seconds int, file string) *exec.Cmd
-	// read hands the stacks of the file to the verdict.
+	// read adds the stacks of the file to the verdict.
 	read func(file string, v *verdict) error
 }
 
 // measured is one run of a profiler.
 type measured struct {
-	cpu time.Duration // its own
+	cpu time.Duration // the profiler's own CPU time
 	verdict
 }
 
-// run looks at a process once. What the profiler says when it can't is in refused.
+// run lets the profiler sample a process once. If the profiler cannot read the process, refused has its message.
 func (p profiler) run(b *testing.B, pid, seconds int) measured {
 	b.Helper()
 	file := filepath.Join(b.TempDir(), "out")
@@ -67,7 +67,7 @@ func (p profiler) run(b *testing.B, pid, seconds int) measured {
 	return m
 }
 
-// rbspy is rbspy with more arguments.
+// rbspy returns rbspy with more arguments, as a profiler.
 func rbspy(path, name string, args ...string) profiler {
 	return profiler{name: name, read: readRbspy, command: func(pid, seconds int, file string) *exec.Cmd {
 		return exec.Command(path, append([]string{"record", "--pid", strconv.Itoa(pid), "--duration", strconv.Itoa(seconds),
@@ -75,7 +75,8 @@ func rbspy(path, name string, args ...string) profiler {
 	}}
 }
 
-// readRbspy reads rbspy's raw file: gzipped, the line "rbspy02", one of JSON about the run, and one of JSON a stack.
+// readRbspy reads rbspy's raw file. It is gzipped. Its first line is "rbspy02", the second is JSON about the run, and
+// each further line is a stack in JSON.
 func readRbspy(file string, v *verdict) error {
 	f, err := os.Open(file)
 	if err != nil {
@@ -109,18 +110,18 @@ func readRbspy(file string, v *verdict) error {
 		for i, f := range stack.Trace {
 			frames[i] = frame{f.Name, f.Line}
 		}
-		v.looks++ // one thread each
+		v.looks++ // each stack is of one thread
 		v.judge(strconv.FormatUint(stack.Thread, 10), frames)
 	}
-	// It is ended by a signal or its time, without an end of the stream.
+	// rbspy is ended by a signal or by its time, and does not end the stream.
 	if err := lines.Err(); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	return nil
 }
 
-// reachable lets rbspy read a program that runs by chroot in a root: it opens the paths that /proc/PID/maps shows, which
-// are the host's, below /proc/PID/root. A link in the root leads from there back to the root.
+// reachable lets rbspy read a program that runs by chroot in a root. rbspy opens paths of /proc/PID/maps below
+// /proc/PID/root. These paths are the host's. So a link in the root leads from the host's path back to the root.
 func reachable(b *testing.B, root string) {
 	b.Helper()
 	root, err := filepath.EvalSymlinks(root)
@@ -131,7 +132,7 @@ func reachable(b *testing.B, root string) {
 	if _, err := os.Lstat(link); err == nil {
 		return
 	}
-	// The outermost folder that is not there yet is what has to go again.
+	// made is the outermost folder that does not exist yet. It is removed at the end.
 	made := link
 	for parent := filepath.Dir(made); ; parent = filepath.Dir(made) {
 		if _, err := os.Stat(parent); err == nil {
@@ -153,7 +154,7 @@ func reachable(b *testing.B, root string) {
 	}
 }
 
-// ddtop is ddtop with more arguments.
+// ddtop returns ddtop with more arguments, as a profiler.
 func ddtop(path, name string, args ...string) profiler {
 	return profiler{name: name, read: readDdtop, command: func(pid, seconds int, file string) *exec.Cmd {
 		return exec.Command(path, append([]string{"record", "--pid", strconv.Itoa(pid), "--duration", strconv.Itoa(seconds),
@@ -161,7 +162,7 @@ func ddtop(path, name string, args ...string) profiler {
 	}}
 }
 
-// readDdtop reads a recording: the stacks of the ticks that read those of all threads.
+// readDdtop reads a recording. It judges the stacks of the ticks that read the stacks of all threads.
 func readDdtop(file string, v *verdict) error {
 	r, err := recording.Open(file)
 	if err != nil {
@@ -182,7 +183,7 @@ func readDdtop(file string, v *verdict) error {
 	})
 }
 
-// framesOf are the frames of a stack, innermost first.
+// framesOf returns the frames of a stack, innermost first.
 func framesOf(dict *sampler.Dictionary, stack sampler.StackID) (out []frame) {
 	for _, id := range dict.Frames(stack, nil) {
 		f := dict.Frame(id)
@@ -191,7 +192,7 @@ func framesOf(dict *sampler.Dictionary, stack sampler.StackID) (out []frame) {
 	return out
 }
 
-// progress is how far the program has come, as it says itself.
+// progress is how far the program has come, by its own report.
 type progress struct{ turns, wallNS, cpuNS float64 }
 
 func ask(b *testing.B, p *rubytest.Process) progress {

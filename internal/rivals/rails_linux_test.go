@@ -15,26 +15,27 @@ import (
 )
 
 const (
-	// railsPairs is how often the requests a second with a profiler are compared with those without.
+	// railsPairs is how often requests per second with a profiler are compared with requests per second without one.
 	railsPairs = 6
-	// railsLength is how long each of the two is.
+	// railsLength is the length of each measurement.
 	railsLength = 4 * time.Second
-	// attachTime is what a profiler has to begin to sample before it is measured. That it was enough is checked (started.end).
+	// attachTime is the time for a profiler to begin before it is measured. started.end checks that it was enough.
 	attachTime = 1500 * time.Millisecond
-	// railsLimit is longer than a profiler has to sample in one pair, at whose end it is interrupted.
+	// railsLimit is longer than any measurement. The profiler is interrupted at the end of its measurement.
 	railsLimit = time.Hour
 )
 
-// railsLoads are how many connections wrk has open. One at a time leaves one of two CPUs free; the name is no part of another's.
+// railsLoads are numbers of connections of wrk. A single connection leaves one of two CPUs free. No name may be a part
+// of another name, because -bench selects benchmarks by parts of names.
 var railsLoads = []struct {
 	name        string
 	connections int
 }{{"free-cpu", 1}, {"full", 10}}
 
-// BenchmarkRails measures what ddtop and rbspy cost a Rails application under load (internal/servertest): their own CPU
-// time, requests per second, latencies, and the application's CPU time for a request. One worker of two is profiled. A
-// round has each profiler once, and once none. Every other round goes the other way, so that changes of the machine
-// hit all alike.
+// BenchmarkRails measures what ddtop and rbspy cost a Rails application under load (internal/servertest). It reports
+// their own CPU time, requests per second, latencies, and the application's CPU time for a request. One worker of two
+// is profiled. A round has one measurement with each profiler, and one without. Every second round has the reverse
+// order, so that changes of the machine affect all alike.
 func BenchmarkRails(b *testing.B) {
 	wrk := rubytest.Program(b, "wrk", "wrk")
 	var all []meter
@@ -60,17 +61,18 @@ func BenchmarkRails(b *testing.B) {
 }
 
 const (
-	// leastRequestPairs is the smallest and mostRequestPairs the largest number of pairs of BenchmarkPerRequest.
-	// Between them it ends once the 95 % interval of the CPU time of a request is narrow: preciseTo percent to each side.
+	// leastRequestPairs and mostRequestPairs limit the number of pairs of BenchmarkPerRequest. Between these limits it
+	// ends once the 95 % interval of a request's CPU time is narrow: at most preciseTo percent to each side.
 	leastRequestPairs, mostRequestPairs = 20, 200
 	preciseTo                           = 2.
-	// pairedRequests is how many requests are made in each half of a pair, which takes about 3 s. The load asks for the
-	// same pages again after 40 requests, so both halves do the same work.
+	// pairedRequests is the number of requests in each half of a pair, which takes about 3 s. The load asks for the
+	// same pages again after 40 requests. So both halves do the same work.
 	pairedRequests = 240
 )
 
-// BenchmarkPerRequest measures by how much ddtop raises the CPU time of a request of Rails, and how many requests it
-// leaves out, with one connection: in pairs, until the interval is narrow.
+// BenchmarkPerRequest measures how much more CPU time a request of Rails takes with ddtop. It also measures how many
+// fewer requests are served per second with one connection. It measures pairs with and without ddtop until the
+// interval is narrow.
 func BenchmarkPerRequest(b *testing.B) {
 	wrk := rubytest.Program(b, "wrk", "wrk")
 	app := servertest.StartRails(b, 1, 5)
@@ -93,7 +95,7 @@ func perRequest(b *testing.B, m meter, pid int, load func() answered) {
 	for len(cpu) < mostRequestPairs {
 		var with, without answered
 		for k := range 2 {
-			if (len(cpu)+k)%2 == 0 { // what the machine does meanwhile is to hit both alike
+			if (len(cpu)+k)%2 == 0 { // so that changes of the machine affect both alike
 				time.Sleep(attach)
 				without = load()
 				continue
@@ -119,7 +121,7 @@ func perRequest(b *testing.B, m meter, pid int, load func() answered) {
 // served is what an application did under load: requests a second, and latencies in ms.
 type served struct{ rate, p50, p99 float64 }
 
-// answered is what an application did under load, and the CPU time that one of its workers took for each request that the
+// answered is what an application did under load. cpu is the CPU time of one of its workers for each request that this
 // worker answered, in ms.
 type answered struct {
 	served
@@ -153,7 +155,7 @@ func answerAll(b *testing.B, wrk string, app *servertest.Rails, pid, requests in
 // burden reports what each profiler costs under a load.
 func burden(b *testing.B, all []meter, pid int, load func() answered) {
 	b.Helper()
-	// The application has a rest where there is no profiler, too.
+	// The application also has a pause before a measurement without a profiler.
 	results, own := inRounds(b, rounds{pairsWanted(b, railsPairs), attachTime, attachTime}, all, pid, load)
 	b.ReportMetric(0, "ns/op") // a run's length is chosen, not measured
 	reportServed(b, "none", results[len(all)])
@@ -191,7 +193,7 @@ var (
 	latency     = regexp.MustCompile(`\n +(50|99)% +([\d.]+)(us|ms|s) *\n`)
 )
 
-// serve puts the shop under load for whole seconds.
+// serve puts the shop under load. length is in whole seconds.
 func serve(b *testing.B, wrk string, app *servertest.Rails, connections int, length time.Duration) served {
 	b.Helper()
 	out, err := exec.Command(wrk, "--threads", "1", "--connections", strconv.Itoa(connections), "--duration", fmt.Sprintf("%ds", int(length.Seconds())),
@@ -206,7 +208,7 @@ func serve(b *testing.B, wrk string, app *servertest.Rails, connections int, len
 	return s
 }
 
-// parseWrk reads what wrk --latency prints. Requests that failed are an error.
+// parseWrk reads the output of wrk --latency. It returns an error if requests failed.
 func parseWrk(out string) (served, error) {
 	var s served
 	rate, latencies := requestRate.FindStringSubmatch(out), latency.FindAllStringSubmatch(out, -1)

@@ -8,8 +8,9 @@ import (
 	"github.com/ddtop/ddtop/internal/servertest"
 )
 
-// servingScript is a program of ten threads 30 frames deep that serve requests of some 20 ms, one after the other: 50 a second each, all
-// with another environment, of the size that servers make. Their route is Rails'.
+// servingScript is a program of ten threads, 30 frames deep, that serve requests of about 20 ms one after the other.
+// This is 50 requests a second for each thread. Each request has an environment of its own, as large as servers make
+// them. Their route is a Rails route.
 const servingScript = `
 def deep(n, env)
   n == 0 ? answer(env) : deep(n - 1, env)
@@ -39,12 +40,13 @@ $stdout.flush
 $stdin.gets
 `
 
-// requestPairs is how often ddtop's cost with requests is compared with that without, and budgetPairs how often what it reads of a budget
-// is.
+// requestPairs is how often ddtop's cost with requests is compared with its cost without them. budgetPairs is the same
+// for the rates under a budget.
 const requestPairs, budgetPairs = 7, 7
 
-// BenchmarkRequests measures what reading for whom threads work adds to ddtop's cost: on ten threads that serve nothing, on ten that serve
-// 500 requests a second, and on Rails under load. With and without it are measured in turns.
+// BenchmarkRequests measures how much the reading of requests adds to ddtop's cost. It does so on ten threads that
+// serve nothing, on ten threads that serve 500 requests a second, and on Rails under load. ddtop with and without the
+// reading of requests take turns.
 func BenchmarkRequests(b *testing.B) {
 	path, ruby := buildOwn(b), theRuby(b)
 	for _, program := range []struct{ name, script string }{{"none", costScript(2, 8, 0.05)}, {"500-a-second", servingScript}} {
@@ -68,8 +70,8 @@ func BenchmarkRequests(b *testing.B) {
 	})
 }
 
-// compareRequests reports what reading requests costs on one process: at full rates in percent of what ddtop takes without, with its
-// budget as the rates that it achieves.
+// compareRequests reports what the reading of requests costs on one process. At full rates this is the additional cost
+// in percent. With a budget, these are the rates that ddtop achieves.
 func compareRequests(b *testing.B, path string, pid int) {
 	b.Helper()
 	with, without := inTurns(b, requestPairs, pid, stat(path, "with", "--overhead", "off"), stat(path, "without", "--overhead", "off", "--no-requests"))
@@ -89,15 +91,15 @@ func compareRequests(b *testing.B, path string, pid int) {
 	reportCosts(b, "budget-without", without)
 }
 
-// ownCost is what a profiler took of a CPU, in percent, and what it said of its work.
+// ownCost is a profiler's share of a CPU, in percent, and its report about its work.
 type ownCost struct {
 	share float64
 	said  sampled
-	// from and until are the time that was measured, by CLOCK_MONOTONIC, where inRounds measured it.
+	// from and until are the measured time by CLOCK_MONOTONIC. Only inRounds sets them.
 	from, until time.Duration
 }
 
-// inTurns measures two profilers in turns, so many times each.
+// inTurns measures two profilers in turns, each as often as pairs says.
 func inTurns(b *testing.B, pairs, pid int, one, other meter) (ones, others []ownCost) {
 	b.Helper()
 	measured := func(m meter) (c ownCost) {
@@ -105,7 +107,7 @@ func inTurns(b *testing.B, pairs, pid int, one, other meter) (ones, others []own
 		return c
 	}
 	for i := range pairs {
-		if i%2 == 0 { // what the machine does meanwhile is to hit both alike
+		if i%2 == 0 { // so that changes of the machine affect both alike
 			ones = append(ones, measured(one))
 		}
 		others = append(others, measured(other))

@@ -5,15 +5,16 @@ import (
 	"time"
 )
 
-// rounds says how profilers are measured in turns: how often, how long each has to begin to sample before it is measured, and how long
-// the process is left alone where there is none.
+// rounds describes how profilers are measured in turns. count is the number of rounds. attach is the time for a
+// profiler to begin before it is measured. rest is the pause before a measurement without a profiler.
 type rounds struct {
 	count        int
 	attach, rest time.Duration
 }
 
-// inRounds has a process do something beside each profiler and without, one after the other, so many times. Every other round goes the
-// other way, so that what the machine does meanwhile hits all alike. What was done is by profiler, without the last.
+// inRounds makes a process do work with each profiler and without one, one after the other, in several rounds. Every
+// second round has the reverse order, so that changes of the machine affect all alike. done holds the results by
+// profiler. The last results are without a profiler.
 func inRounds[T any](b *testing.B, r rounds, all []meter, pid int, work func() T) (done [][]T, own [][]ownCost) {
 	b.Helper()
 	done, own = make([][]T, len(all)+1), make([][]ownCost, len(all))
@@ -35,11 +36,12 @@ func inRounds[T any](b *testing.B, r rounds, all []meter, pid int, work func() T
 	return done, own
 }
 
-// latest is what a profiler has to begin at most: what takes longer on a machine that other work keeps busy measures that work.
+// latest limits the time for a profiler to begin. If it takes longer on a busy machine, the benchmark measures the
+// other work instead.
 const latest = 20 * time.Second
 
-// beside has a process do something beside a profiler. What was done before the profiler had begun is done again, and from then on all have
-// twice the time to begin: how long that takes is the machine's, and can't be seen from outside.
+// beside makes a process do work with a profiler. If the profiler had not begun by then, the work is repeated, and all
+// profilers get twice the time to begin. How long they need depends on the machine and cannot be seen from outside.
 func beside[T any](b *testing.B, m meter, pid int, attach *time.Duration, work func() T) (T, ownCost) {
 	b.Helper()
 	for {

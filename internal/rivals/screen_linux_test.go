@@ -23,29 +23,30 @@ const (
 	// screenRows and screenCols are the terminal's size.
 	screenRows = 50
 	screenCols = 200
-	// maxDrawn is how much of what is drawn is looked at for a first row, in bytes: a frame is some tens of KB.
+	// maxDrawn limits the output that is searched for a first row, in bytes. A frame takes tens of KB.
 	maxDrawn = 4 << 20
-	// frameTimeout is how long the first row may take on a full machine.
+	// frameTimeout limits the wait for the first row on a full machine.
 	frameTimeout = time.Minute
-	// leaveTimeout is how long the screen may take to end.
+	// leaveTimeout limits the wait for the screen's end.
 	leaveTimeout = time.Minute
-	// screenSettle is how long a screen is open before its cost is measured for screenLength.
+	// screenSettle is how long a screen is open before its cost is measured. screenLength is the length of the
+	// measurement.
 	screenSettle, screenLength = 3 * time.Second, 5 * time.Second
-	// firstFrames is how often the time to the first frame is taken.
+	// firstFrames is how often the time to the first frame is measured.
 	firstFrames = 20
 )
 
-// screen is a ddtop before a terminal.
+// screen is a ddtop in a terminal.
 type screen struct {
 	cmd    *exec.Cmd
 	master *os.File
 	begun  time.Time
-	// first gets the time from exec until a row of a thread was drawn.
+	// first receives the time from exec until a row of a thread is on the screen.
 	first chan time.Duration
 	ended chan error
 
 	mu    sync.Mutex
-	drawn bytes.Buffer // until the first row was seen
+	drawn bytes.Buffer // the output until the first row
 }
 
 // openScreen starts ddtop's screen on a process.
@@ -61,7 +62,7 @@ func openScreen(b *testing.B, path string, pid int, args ...string) *screen {
 	}
 	s := &screen{cmd: exec.Command(path, append([]string{"--pid", strconv.Itoa(pid)}, args...)...), master: master, first: make(chan time.Duration, 1), ended: make(chan error, 1)}
 	s.cmd.Dir = b.TempDir()
-	// No settings of whoever runs this.
+	// Do not use the settings of the user that runs this benchmark.
 	s.cmd.Env = append(os.Environ(), "TERM=xterm-256color", "XDG_CONFIG_HOME="+s.cmd.Dir)
 	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = tty, tty, tty
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
@@ -76,10 +77,10 @@ func openScreen(b *testing.B, path string, pid int, args ...string) *screen {
 
 var escapes = regexp.MustCompile(`\x1b(\[[0-9;?<>=]*[a-zA-Z]|\][^\x07\x1b]*(\x07|\x1b\\)|[()][A-B0])`)
 
-// firstRow is in the first picture that has threads, of the programs here and of Puma.
+// firstRow matches the first frame that shows threads of the programs here or of Puma.
 var firstRow = regexp.MustCompile(rowOf + "|puma srv")
 
-// read takes what is drawn until the terminal is closed.
+// read reads the output until the terminal is closed.
 func (s *screen) read() {
 	buf := make([]byte, 1<<16)
 	seen := false
@@ -89,7 +90,7 @@ func (s *screen) read() {
 		if !seen && n > 0 {
 			s.mu.Lock()
 			s.drawn.Write(buf[:n])
-			// Cells that differ alone are drawn later, but the first time a name is drawn in one piece.
+			// Later, only cells that differ are drawn. But the first time, a name is drawn in one piece.
 			if firstRow.Match(escapes.ReplaceAll(s.drawn.Bytes(), nil)) {
 				seen = true
 				s.first <- at
@@ -104,7 +105,7 @@ func (s *screen) read() {
 	}
 }
 
-// row waits for the first row of a thread and returns how long that took from exec on.
+// row waits for the first row of a thread. It returns the time from exec until then.
 func (s *screen) row(b *testing.B) time.Duration {
 	b.Helper()
 	var why error
@@ -122,8 +123,8 @@ func (s *screen) row(b *testing.B) time.Duration {
 	return 0
 }
 
-// leave presses q and waits for the end. A screen that has ended before, or ends with an error, fails the benchmark:
-// what was measured of it says nothing.
+// leave presses q and waits for the end. A screen that ended before, or ends with an error, fails the benchmark,
+// because its measurements mean nothing.
 func (s *screen) leave(b *testing.B) {
 	b.Helper()
 	defer s.master.Close()
@@ -145,7 +146,7 @@ func (s *screen) leave(b *testing.B) {
 	}
 }
 
-// screenCost is what ddtop with its screen takes of a CPU, in percent, once it shows threads.
+// screenCost returns the share of a CPU that ddtop with its screen takes, in percent, once it shows threads.
 func screenCost(b *testing.B, path string, pid int, length time.Duration) float64 {
 	b.Helper()
 	s := openScreen(b, path, pid)
@@ -160,7 +161,7 @@ func screenShare(b *testing.B, path string, pid int, args []string) float64 {
 	return openScreen(b, path, pid, args...).cost(b, screenSettle, screenLength)
 }
 
-// cost is what the screen takes of a CPU, in percent, for a while after it has settled. It leaves the screen.
+// cost returns the share of a CPU that the screen takes after it has settled, in percent. Then it closes the screen.
 func (s *screen) cost(b *testing.B, settle, length time.Duration) float64 {
 	b.Helper()
 	time.Sleep(settle)
@@ -176,8 +177,8 @@ func (s *screen) cost(b *testing.B, settle, length time.Duration) float64 {
 	return 100 * float64(after-before) / float64(took)
 }
 
-// BenchmarkFirstFrame measures how long it takes from exec until the screen has a row of a thread. It does so on the
-// program of 10 threads and on a worker of Rails.
+// BenchmarkFirstFrame measures the time from exec until the screen has a row of a thread. It uses the program of 10
+// threads and a worker of Rails.
 func BenchmarkFirstFrame(b *testing.B) {
 	all := versions(b)
 	b.Run("10-threads", func(b *testing.B) {
@@ -208,13 +209,14 @@ func firstFrame(b *testing.B, all []version, pid int) {
 }
 
 const (
-	// idleRounds is how often BenchmarkIdle measures each source. idleSettle is the time before each measurement, in
-	// which the first readings end, and idleLength its length.
+	// idleRounds is how often BenchmarkIdle measures each source. idleSettle is the pause before a measurement, in
+	// which ddtop's first reads end. idleLength is the length of a measurement.
 	idleRounds             = 2
 	idleSettle, idleLength = 33 * time.Second, 30 * time.Second
 )
 
-// BenchmarkIdle measures the screen beside a process that is idle for long: CPU time, and memory of its own in MB.
+// BenchmarkIdle measures the screen beside a process that is idle for long. It reports ddtop's CPU time, and its
+// memory in MB.
 func BenchmarkIdle(b *testing.B) {
 	own := buildOwn(b)
 	p := theRuby(b).Start(b, "10.times { Thread.new { sleep } }; puts 'up'; $stdout.flush; sleep", rubytest.Options{})

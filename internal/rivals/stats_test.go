@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// median is the middle value, or the mean of the two in the middle; NaN of none.
+// median returns the middle value, or the mean of the two values in the middle. It returns NaN if there is no value.
 func median(values []float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()
@@ -15,19 +15,20 @@ func median(values []float64) float64 {
 	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
 }
 
-// confidence is that of intervals.
+// confidence is the confidence of all intervals.
 const confidence = 0.95
 
-// medianInterval is the narrowest interval between two of the values, as many below it as above, that holds the median of what
-// they were drawn from with the given confidence, whatever the distribution (the sign test's). Fewer than six values say too
-// little for that: then it reaches from the smallest to the largest.
+// medianInterval returns an interval that holds the median of the values' distribution with the given confidence. It
+// is the narrowest such interval between two of the values, with as many values below as above. It holds for any
+// distribution (sign test). Fewer than six values are too few. For them, the interval reaches from the smallest to the
+// largest.
 func medianInterval(values []float64) (low, high float64) {
 	n := len(values)
 	if n == 0 {
 		return math.NaN(), math.NaN()
 	}
 	sorted := slices.Sorted(slices.Values(values))
-	// outside is the chance that k or fewer of n values lie below the median, and the same above.
+	// outside is the chance that k or fewer of n values lie below the median, plus the same chance above it.
 	outside, ways, k := 0.0, 1.0, 0
 	for ; k < n/2; k++ {
 		outside += 2 * ways / math.Pow(2, float64(n))
@@ -69,7 +70,7 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-// TestMedianInterval: the ranks are those of the tables of the sign test at 95 %.
+// TestMedianInterval: the ranks are as in the tables of the sign test at 95 %.
 func TestMedianInterval(t *testing.T) {
 	for _, c := range []struct{ n, low, high int }{{1, 1, 1}, {5, 1, 5}, {6, 1, 6}, {8, 1, 8}, {9, 2, 8}, {10, 2, 9}, {12, 3, 10}, {20, 6, 15}, {100, 40, 61}} {
 		values := make([]float64, c.n)

@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// script is a program in which each caller's line follows from the callee: which line is right needs no asking. The
-// thread "busy" works; "reporter" answers each line of input with its turns so far and the clocks, read at one instant.
+// script is a program in which the callee decides the caller's line. So the test knows which lines are right. One
+// thread works. For each line of input, the main thread prints the number of turns so far, the time and the process's
+// CPU time.
 const script = `
 def first
   i = 0
@@ -57,10 +58,10 @@ while $stdin.gets
 end
 `
 
-// threadsOfScript is how many threads the program has: main, busy and nine idle ones.
+// threadsOfScript is the number of the program's threads: main, the working one and nine idle ones.
 const threadsOfScript = 11
 
-// calls holds, for each function of the script that calls others of it, the line of each call.
+// calls holds the lines of calls within the script, by caller and callee.
 var calls = callsOf(script)
 
 func callsOf(script string) map[string]map[string]int {
@@ -79,24 +80,24 @@ func callsOf(script string) map[string]map[string]int {
 	return all
 }
 
-// frame is a frame as a profiler says it.
+// frame is a frame as a profiler reports it.
 type frame struct {
 	name string
 	line int
 }
 
-// verdict sums up what a profiler said.
+// verdict sums up what a profiler reported.
 type verdict struct {
-	looks                int // at the process: a stack of each thread that the profiler reads
+	looks                int // samples of the process: a stack of each thread that the profiler reads
 	stacks, impossible   int
-	callers, right       int // callers' frames, and those with the right line
+	callers, right       int // frames of callers, and how many have the right line
 	frames, named        int
 	threads              map[string]bool
 	firstWrong, firstOdd string
-	refused              string // what the profiler said when it could not read the program
+	refused              string // the profiler's message if it could not read the program
 }
 
-// judge looks at one stack, innermost frame first.
+// judge adds one stack to the verdict, innermost frame first.
 func (v *verdict) judge(thread string, stack []frame) {
 	v.stacks++
 	if v.threads == nil {
@@ -132,7 +133,7 @@ func (v *verdict) judge(thread string, stack []frame) {
 	}
 }
 
-// bare is a method's name without its class: the profilers differ in how they show that.
+// bare returns a method's name without its class, because profilers show classes in different ways.
 func bare(name string) string {
 	if i := strings.LastIndexAny(name, "#."); i >= 0 {
 		return name[i+1:]

@@ -81,7 +81,7 @@ func freezerMount(t testing.TB, v2 bool) string {
 	return ""
 }
 
-// Freeze freezes the cgroup above the process's, and returns when all of it stands still.
+// Freeze freezes the parent of the process's cgroup, and returns when all of the process stands still.
 func (f *Freezer) Freeze(t testing.TB) { t.Helper(); f.set(t, f.freeze, f.frozen) }
 
 // Thaw lets the process go on, and returns when it is thawed.

@@ -4,7 +4,8 @@ import (
 	"testing"
 )
 
-// asksJIT prints "yes" when the build has a compiler. 3.1 has its YJIT without saying so in its configuration.
+// asksJIT prints "yes" if the Ruby was built with the JIT. Ruby 3.1 has YJIT, but does not say so in its
+// configuration.
 const asksJIT = `require "rbconfig"
 name = ARGV[0].upcase
 said = RbConfig::CONFIG["#{name}_SUPPORT"]

@@ -19,11 +19,11 @@ import (
 	"time"
 )
 
-// Timeout is how long Line, Expect, JSON and Wait wait before they fail the test: long enough for a machine that
-// compiles something else meanwhile, and whose disk is busy (192 MB written and synced took over three minutes).
+// Timeout is how long Line, Expect, JSON and Wait wait before they fail the test. It is long enough for a machine that
+// compiles something else, and whose disk is busy. To write and sync 192 MB took over three minutes there.
 const Timeout = 5 * time.Minute
 
-// emulatedTimeout is the Timeout of a Ruby in an emulator, which runs ten times as slowly.
+// emulatedTimeout is the Timeout of a Ruby in an emulator. Such a Ruby is ten times as slow.
 const emulatedTimeout = 5 * Timeout
 
 // Timeout returns how long tests wait for programs on this Ruby.
@@ -37,12 +37,12 @@ func (r Ruby) Timeout() time.Duration {
 // maxUnread is how many lines of output a program can be ahead of its test before it blocks in its write.
 const maxUnread = 1 << 14
 
-// Options say how a program is started. The zero value is an ordinary start.
+// Options describe how a program is started. The zero value is an ordinary start.
 type Options struct {
-	// Name is the script's file name; "" is script.rb. The program is started in the script's folder with this
-	// relative name, so that a frame's path and absolute path differ.
+	// Name is the script's file name. The default is script.rb. The program is started in the script's folder with
+	// this relative name, so that a frame's path and absolute path differ.
 	Name string
-	// RubyArgs come before the script (--yjit, say), Args after it.
+	// RubyArgs come before the script (for example --yjit), and Args after it.
 	RubyArgs, Args []string
 	// Env is added, as KEY=value, to a small fixed environment: PATH, HOME, LANG=C.UTF-8. If the Ruby has an emulator,
 	// the environment also has DDTOP_TEST_EMULATOR. A program that starts Rubies itself puts this value before each
@@ -66,9 +66,9 @@ type Options struct {
 type Process struct {
 	// PID is the process id, in this PID namespace.
 	PID int
-	// Ruby is the interpreter it runs on.
+	// Ruby is the interpreter that runs the program.
 	Ruby Ruby
-	// Dir is the script's folder as the program sees it; HostDir as the test sees it.
+	// Dir is the script's folder as the program sees it. HostDir is the same folder as the test sees it.
 	Dir, HostDir string
 
 	cmd    *exec.Cmd
@@ -255,7 +255,8 @@ func (p *Process) Signal(t testing.TB, sig syscall.Signal) {
 	}
 }
 
-// Wait waits until the program has ended by itself and returns its exit code, -1 when a signal ended it.
+// Wait waits until the program has ended by itself and returns its exit code. The code is -1 if a signal ended the
+// program.
 func (p *Process) Wait(t testing.TB) int {
 	t.Helper()
 	if !p.waitExited() {
@@ -283,7 +284,7 @@ func (p *Process) waitExited() bool {
 	}
 }
 
-// Stderr returns the last of what the program wrote to standard error (at most 64 KiB).
+// Stderr returns the end of what the program wrote to standard error (at most 64 KiB).
 func (p *Process) Stderr() string { return p.stderr.String() }
 
 // Stop kills the process group and waits for the process. It is called automatically at the end of the test. Calling
@@ -323,14 +324,14 @@ var starter = sync.OnceValue(func() func(*exec.Cmd) error {
 	}
 })
 
-// StartTied starts a command that asks to be killed when the thread that started it ends (Pdeathsig, prctl(2)). That
+// StartTied starts a command that asks to be killed when the thread that started it ends (Pdeathsig, prctl(2)). This
 // thread ends with the test binary.
 func StartTied(cmd *exec.Cmd) error { return starter()(cmd) }
 
-// maxStderr bounds what is kept of a program's standard error.
+// maxStderr limits how much of a program's standard error is kept, in bytes.
 const maxStderr = 64 << 10
 
-// tail keeps the end of what is written to it.
+// tail keeps the last bytes that are written to it.
 type tail struct {
 	mu  sync.Mutex
 	buf []byte

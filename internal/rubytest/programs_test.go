@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// The truth has to be true of a program that stays as it is: told twice, the second time after garbage was collected,
-// it says the same.
+// TestParkedStaysParked: a parked program tells the truth twice, the second time after a garbage collection. Since its
+// threads stay parked, both truths must be equal.
 func TestParkedStaysParked(t *testing.T) {
 	Each(t, func(t *testing.T, r Ruby) {
 		p, truth := r.StartParked(t, Options{})
@@ -110,7 +110,7 @@ func TestStatesAreThere(t *testing.T) {
 	})
 }
 
-// checkKernel compares what the program says with what the kernel says of the same thread.
+// checkKernel compares what the program and the kernel report about the same thread.
 func checkKernel(t *testing.T, p *Process, thread StateTruth) {
 	t.Helper()
 	proc := fmt.Sprintf("/proc/%d", p.PID)

@@ -1,8 +1,8 @@
-// Package rubytest gives tests real Rubies: Debian's own stripped builds, each in a root of its own (scripts/rubies
-// gets them), and every CRuby found on the machine. It starts programs on them, reads what they say about themselves
-// line by line, and ends them with the test.
+// Package rubytest gives tests real Rubies. These are Debian's own stripped builds, each in its own root
+// (scripts/rubies gets them), and every CRuby on the machine. The package starts programs on them, reads the programs'
+// output line by line, and ends the programs with the test.
 //
-// A test that compares ddtop with Ruby's own word is written as
+// A test that compares ddtop with Ruby's own report looks like this:
 //
 //	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 //		p, truth := r.StartParked(t, rubytest.Options{})
@@ -36,13 +36,13 @@ type Ruby struct {
 	Name string
 	// Version is RUBY_VERSION: 3.3.8.
 	Version string
-	// Root is the folder to chroot into; "" for a Ruby of the host.
+	// Root is the folder to chroot into. It is "" for a Ruby of the host.
 	Root string
 	// Bin is the path of the ruby executable, as seen inside Root.
 	Bin string
 	// Emulator is the path, inside Root, of the program that runs Bin, if Bin is for another machine. It is "" for a
-	// Ruby that needs none. The started process is the emulator's: memory, threads and their ids are its own, and the
-	// kernel's figures are about the emulator.
+	// Ruby that needs no emulator. The started process is then the emulator's. Its memory, its threads and their IDs,
+	// and the kernel's figures are the emulator's.
 	Emulator string
 }
 

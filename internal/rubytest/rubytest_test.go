@@ -47,7 +47,7 @@ func TestEachRubyRunsWhatItSaysItIs(t *testing.T) {
 	})
 }
 
-// Of each version one Ruby runs, the first.
+// TestEachVersion: EachVersion runs the test on one Ruby of each version, the first.
 func TestEachVersion(t *testing.T) {
 	var all, ran []string
 	Each(t, func(t *testing.T, r Ruby) {
@@ -61,11 +61,11 @@ func TestEachVersion(t *testing.T) {
 	}
 }
 
-// TestOldestAndNewest: of all Rubies two run. If there is only one release, one runs.
+// TestOldestAndNewest: of all Rubies, only the oldest and the newest run. If there is only one release, one Ruby runs.
 func TestOldestAndNewest(t *testing.T) {
 	all := All(t)
 	var want, ran []string
-	Each(t, func(t *testing.T, r Ruby) { // of some, if what is left of an earlier run is run
+	Each(t, func(t *testing.T, r Ruby) { // on fewer Rubies if only the rest of an earlier run is run
 		if r.Name == oldest(all).Name || r.Name == newest(all).Name {
 			want = append(want, r.Name)
 		}
@@ -89,7 +89,7 @@ func TestStopKillsTheWholeGroup(t *testing.T) {
 	`, Options{})
 	child := p.Line(t)
 	p.Stop(t)
-	// After the kill it is a zombie until the process that inherited it has waited for it.
+	// After the kill, the child is a zombie until its new parent has waited for it.
 	poll := time.NewTicker(time.Millisecond)
 	defer poll.Stop()
 	for deadline := time.Now().Add(Timeout); ; <-poll.C {
@@ -113,7 +113,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// Off the CI machine a Ruby that can't be fetched skips the test with the reason; on it, it fails the test.
+// TestMissingRubies: with CI=true, a Ruby that cannot be fetched fails the test. Otherwise it skips the test with the
+// reason.
 func TestMissingRubies(t *testing.T) {
 	if env(nested) != "" {
 		Each(t, func(*testing.T, Ruby) {})
@@ -175,8 +176,8 @@ func TestRecordOfWhatRan(t *testing.T) {
 // nested is set in the environment of a test that runs itself again.
 const nested = "DDTOP_TEST_NESTED"
 
-// again runs the test in a process of its own, with more in its environment. So it can fail or be skipped without an
-// effect on this run.
+// again runs the test in a process of its own, with additions to its environment. So the test can fail or be skipped
+// without an effect on this run.
 func again(t *testing.T, environment ...string) (string, error) {
 	t.Helper()
 	binary, err := os.Executable()
@@ -203,7 +204,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// With -short there is one Ruby of each release, and the others are left for later.
+// TestOnePerRelease: with -short, one Ruby of each release runs. The others are recorded as left out.
 func TestOnePerRelease(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "record")
 	t.Setenv("DDTOP_TEST_RECORD", file)

@@ -10,24 +10,24 @@ import (
 	"time"
 )
 
-// RunDelay returns how long a process's threads have waited for a CPU since they began, added up: the time in the
-// kernel's run queue, while others had the CPUs. Threads that have ended do not count.
+// RunDelay returns how long a process's threads have waited for a CPU since they began, all together. This is the time
+// in the kernel's run queue, while other threads had the CPUs. Threads that have ended do not count.
 func RunDelay(t testing.TB, pid int) time.Duration {
 	t.Helper()
 	_, delay := schedstat(t, pid)
 	return delay
 }
 
-// CPUTime returns the time that a process's threads have spent on a CPU since they began, added up. The kernel adds to
-// it when a thread leaves its CPU, and with each tick of its clock. If it does not grow, no thread has run for longer
-// than a tick. Threads that have ended do not count.
+// CPUTime returns the time that a process's threads have spent on a CPU since they began, all together. The kernel
+// adds to it when a thread leaves its CPU, and with each tick of its clock. If the time does not grow, no thread has
+// run for longer than a tick. Threads that have ended do not count.
 func CPUTime(t testing.TB, pid int) time.Duration {
 	t.Helper()
 	cpu, _ := schedstat(t, pid)
 	return cpu
 }
 
-// RunDelays returns what RunDelay adds up, by native thread.
+// RunDelays returns the same times as RunDelay, but for each native thread.
 func RunDelays(t testing.TB, pid int) map[int32]time.Duration {
 	t.Helper()
 	delays := make(map[int32]time.Duration)
@@ -35,7 +35,7 @@ func RunDelays(t testing.TB, pid int) map[int32]time.Duration {
 	return delays
 }
 
-// schedstat adds up the numbers of all threads.
+// schedstat adds up the times of all threads.
 func schedstat(t testing.TB, pid int) (cpu, delay time.Duration) {
 	t.Helper()
 	eachSchedstat(t, pid, func(_ int32, ran, waited time.Duration) { cpu, delay = cpu+ran, delay+waited })
@@ -53,7 +53,7 @@ func eachSchedstat(t testing.TB, pid int, fn func(tid int32, cpu, delay time.Dur
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			continue // it has just ended
+			continue // the thread has just ended
 		}
 		var tid int32
 		var ran, waited, turns int64

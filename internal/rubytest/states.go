@@ -22,7 +22,7 @@ func (s *States) Thread(name string) (StateTruth, bool) {
 // StateTruth is a thread, and what can be seen of it from outside. A field with its zero value says nothing.
 type StateTruth struct {
 	Name string
-	// TID is the native thread id; 0 for a thread that Ruby itself started, on a release before 3.1.
+	// TID is the native thread ID. It is 0 for a thread that Ruby itself started, on a release before 3.1.
 	TID int32
 	// States are the states that the thread can be in, the first one most of the time. A thread that waits has only
 	// one, and stays in it. Up to Ruby 3.2 there is an exception while a group computes. Threads that sleep, are
@@ -31,16 +31,17 @@ type StateTruth struct {
 	States []string
 	// Must are the states that must be seen when the thread is watched for two seconds.
 	Must []string
-	// Object is what it waits for: Mutex, Monitor, Queue, SizedQueue, ConditionVariable, Thread.
+	// Object is what the thread waits for: Mutex, Monitor, Queue, SizedQueue, ConditionVariable, Thread.
 	Object string
-	// Holder is the name of the thread that holds the lock, or that is joined.
+	// Holder is the name of the thread that holds the lock, or of the thread that this thread joins.
 	Holder string
-	// FDs are the descriptors it waits for, and Kind what the first of them is: pipe, tcp, udp, unix, listener.
+	// FDs are the descriptors that the thread waits for. Kind is the kind of the first one: pipe, tcp, udp, unix,
+	// listener.
 	FDs  []int32
 	Kind string
-	// Remote and Local are address:port of the socket's ends, or a unix socket's path (inside the Ruby's root).
+	// Remote and Local are the socket's ends as address:port, or a unix socket's path (inside the Ruby's root).
 	Remote, Local string
-	// Child is the process waited for.
+	// Child is the PID of the child process that the thread waits for.
 	Child int
 	// Timed reports whether the wait has an end. It is nil if this is not checked.
 	Timed *bool

@@ -8,29 +8,29 @@ import (
 // The programs. Each runs on Ruby 2.5 and later, prints JSON lines on standard output, and ends when its standard
 // input does.
 var (
-	// parked has its threads parked in every shape of stack; StartParked starts it.
+	// parked is a program whose threads are parked in every shape of stack. StartParked starts it.
 	//go:embed programs/parked.rb
 	parked string
 	//go:embed programs/parked_more.rb
 	parkedMore string
-	// states has a thread in each state; StartStates starts it.
+	// states is a program with a thread in each state. StartStates starts it.
 	//go:embed programs/states.rb
 	states string
-	// ractors has threads in three ractors; StartRactors starts it.
+	// ractors is a program with threads in three ractors. StartRactors starts it.
 	//go:embed programs/ractors.rb
 	ractors string
 )
 
-// Truth is what a program's Ruby says about its own threads.
+// Truth is what a program's Ruby reports about its own threads.
 type Truth struct {
-	// Ruby is RUBY_VERSION, Description RUBY_DESCRIPTION.
+	// Ruby is RUBY_VERSION. Description is RUBY_DESCRIPTION.
 	Ruby, Description string
 	PID               int
-	// Threads are all threads but the one named ReporterName, which writes the truth.
+	// Threads are all threads except the one named ReporterName, which writes the truth.
 	Threads []TruthThread
 }
 
-// ReporterName is the name of the thread that writes the truth and is not in it.
+// ReporterName is the name of the thread that writes the truth. The truth does not contain this thread.
 const ReporterName = "reporter"
 
 // Thread returns the thread of that name.
@@ -45,7 +45,7 @@ func (tr *Truth) Thread(name string) (TruthThread, bool) {
 
 // TruthThread is one thread as Ruby describes it.
 type TruthThread struct {
-	// Name is Thread#name; every thread has one, and no two the same.
+	// Name is Thread#name. Every thread has a name, and all names differ.
 	Name string
 	// TID is the native thread id, from Ruby (3.1 and later) or from the thread's own gettid. It is 0 if neither is
 	// known (a thread that the standard library started on a release before 3.1).
@@ -63,7 +63,7 @@ type TruthThread struct {
 	Fibers []struct{ Frames []TruthFrame }
 }
 
-// TruthFrame is one Thread::Backtrace::Location. Path and AbsolutePath are nil where Ruby says nil.
+// TruthFrame is one Thread::Backtrace::Location. Path and AbsolutePath are nil if they are nil in Ruby.
 type TruthFrame struct {
 	Path         *string
 	AbsolutePath *string `json:"absolute_path"`

@@ -10,17 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stranger is a user who is neither root nor the user that ddtop runs as.
+// stranger is a user other than root and the user that ddtop runs as.
 const stranger = 65534
 
-// TestOwnFolder: a folder that another user has made, or may write to, or may exchange, is refused.
+// TestOwnFolder: ddtop refuses a folder that another user has made, may write to, or may replace.
 func TestOwnFolder(t *testing.T) {
 	needRoot(t)
 	t.Setenv("SUDO_UID", "")
 	t.Setenv("PKEXEC_UID", "")
 	for _, c := range []struct {
 		name string
-		// change changes what is at base/up/folder, where all belongs to root.
+		// change changes the folders at base/up/folder. At first, all of them belong to root.
 		change func(t *testing.T, up, folder string)
 		ok     bool
 	}{
@@ -87,8 +87,8 @@ func TestOwnFolder(t *testing.T) {
 	}
 }
 
-// TestOwnVolume: an empty volume that all may write to is closed to others. One with something in it, and one
-// that is all users', is refused and keeps its mode.
+// TestOwnVolume: ddtop takes an empty volume that all users may write to, and closes it to others. It refuses a volume
+// with something in it, and a folder of all users like /tmp, and keeps their modes.
 func TestOwnVolume(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()
@@ -132,7 +132,7 @@ func TestOwnVolume(t *testing.T) {
 	has("a volume that is ddtop's now", 0o700)
 }
 
-// TestOpenOwn: of an own folder only files that ddtop may have written are read.
+// TestOpenOwn: ddtop opens only those files of its own folder that it may have written itself.
 func TestOpenOwn(t *testing.T) {
 	needRoot(t)
 	for name, c := range map[string]struct {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestFilesOfSudoAreTheUsers: what ddtop makes under sudo in a folder of the user who started it is that user's;
-// elsewhere, and of what was there before, nothing changes hands.
+// TestFilesOfSudoAreTheUsers: under sudo, ddtop makes a file in a folder of the user who started it. The file then
+// belongs to this user. In other folders, files belong to root. Files that existed before keep their owners.
 func TestFilesOfSudoAreTheUsers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files away")
@@ -76,7 +76,8 @@ func TestFilesOfSudoAreTheUsers(t *testing.T) {
 		if uid, gid := owners(path); uid != c.uid || gid != c.gid {
 			t.Errorf("%s: the file is %d:%d's, want %d:%d", c.name, uid, gid, c.uid, c.gid)
 		}
-		// What was there is never given away: not root's file by another name, nor a folder with something in it.
+		// Files and folders that existed are never given away: not root's file with a second name, nor a folder that
+		// is not empty.
 		keep := filepath.Join(dir, "kept")
 		if err := os.WriteFile(keep, []byte("x"), 0o600); err != nil {
 			t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nobody are rights to nothing in particular.
+// These are the rights of a user who owns nothing.
 var nobody = &Rights{UID: 65534, GID: 65534}
 
 func needRoot(t *testing.T) {
@@ -31,7 +31,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// world makes a root folder that nobody may read, with what a hostile program could put there, and returns it.
+// world makes a root folder that has what a hostile program could put there, and a folder outside of it. It returns
+// both.
 func world(t *testing.T) (root, outside string) {
 	t.Helper()
 	base, err := os.MkdirTemp("", "ddtop-safefile-")
@@ -70,8 +71,8 @@ func world(t *testing.T) (root, outside string) {
 	return root, outside
 }
 
-// TestOpen opens what a hostile program may name, by openat2 and as on kernels without it: what may be read is, the
-// rest is refused, and nothing but regular files is ever opened, as inotify(7) sees it.
+// TestOpen opens names that a hostile program may choose, with openat2 and as on kernels without openat2. Files that
+// may be read can be opened, and all others are refused. inotify(7) shows that only regular files are ever opened.
 func TestOpen(t *testing.T) {
 	needRoot(t)
 	root, outside := world(t)
@@ -139,8 +140,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// watchOpens returns a function that says which of the files have been opened since, which O_PATH alone does not count
-// as.
+// watchOpens returns a function that returns which of the files have been opened since. An open with O_PATH only does
+// not count.
 func watchOpens(t *testing.T, files ...string) func() []string {
 	t.Helper()
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
@@ -167,7 +168,7 @@ func watchOpens(t *testing.T, files ...string) func() []string {
 	}
 }
 
-// TestWatchOpens shows that the watch sees an ordinary opening, or TestOpen could not fail.
+// TestWatchOpens: the watch sees an ordinary open. Otherwise, TestOpen could not fail.
 func TestWatchOpens(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "fifo")
 	must(t, unix.Mkfifo(path, 0o600))
@@ -180,8 +181,8 @@ func TestWatchOpens(t *testing.T) {
 	}
 }
 
-// TestOpenRace exchanges a file and a pipe while both are opened by the same name. No call waits, and no call gets or
-// opens the pipe.
+// TestOpenRace replaces a file with a pipe and back, while other threads open this name. No call may wait, and no call
+// may return or open the pipe.
 func TestOpenRace(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "a"), []byte("text"), 0o644))
@@ -233,7 +234,7 @@ func TestOpenRace(t *testing.T) {
 	}
 }
 
-// TestRightsAreGivenBack looks at all threads after files were opened as another user.
+// TestRightsAreGivenBack: after files were opened as another user, all threads have their own rights again.
 func TestRightsAreGivenBack(t *testing.T) {
 	needRoot(t)
 	root, _ := world(t)
@@ -247,7 +248,7 @@ func TestRightsAreGivenBack(t *testing.T) {
 		for _, task := range tasks {
 			text, err := os.ReadFile(task)
 			if err != nil {
-				continue // it has ended
+				continue // the thread has ended
 			}
 			for line := range strings.Lines(string(text)) {
 				for _, key := range []string{"Uid:", "Gid:", "Groups:", "CapEff:", "CapPrm:"} {
@@ -284,8 +285,8 @@ func TestRightsAreGivenBack(t *testing.T) {
 	}
 }
 
-// TestRights opens files with the rights of several users: groups count, a capability counts where it is said to, and
-// root without it is an ordinary user.
+// TestRights opens files with the rights of several users. Groups count. A capability counts only if the rights have
+// it. Root without the capability is an ordinary user.
 func TestRights(t *testing.T) {
 	needRoot(t)
 	dir, err := os.MkdirTemp("", "ddtop-safefile-")
@@ -314,7 +315,7 @@ func TestRights(t *testing.T) {
 			r, err := OpenRoot(dir, c.rights, new(Gate))
 			must(t, err)
 			var f *File
-			if emulated { // as where rights can't be taken
+			if emulated { // as on systems on which rights cannot be taken
 				f, err = (&Root{dir: r.dir, name: dir, gate: r.gate, old: true}).open("/f", "f", 10, c.rights)
 			} else {
 				f, err = r.Open("/f", 10)
@@ -330,8 +331,8 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// TestHungFileSystem opens files of a file system that does not answer: every call ends in time, and soon there are
-// none.
+// TestHungFileSystem opens files of a file system that does not answer. Every call ends in time. After some hung
+// calls, no further call reaches the file system.
 func TestHungFileSystem(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()
@@ -356,7 +357,7 @@ func TestHungFileSystem(t *testing.T) {
 		t.Errorf("%d calls hang, want %d", n, maxHung)
 	}
 	t.Logf("refused after %v", time.Since(start))
-	// When the file system goes, those that hang come back and are counted off.
+	// When the file system goes away, the hung calls return and do not count now.
 	unix.Close(device)
 	unix.Unmount(dir, unix.MNT_DETACH)
 	for end := time.Now().Add(time.Minute); gate.hung.Load() > 0; time.Sleep(time.Millisecond) {
@@ -367,12 +368,12 @@ func TestHungFileSystem(t *testing.T) {
 	r.Close()
 }
 
-// TestReadAtHung: what a hung read brings later does not get into the caller's memory.
+// TestReadAtHung: if a read hangs and returns data later, the data does not get into the caller's memory.
 func TestReadAtHung(t *testing.T) {
 	in, out, err := os.Pipe()
 	must(t, err)
 	defer out.Close()
-	// A pipe in the place of a file: reading at an offset fails, so the gate is tried by itself.
+	// A pipe stands for a file. Reading a pipe at an offset fails, so the gate is tested by itself.
 	gate := &Gate{Wait: 20 * time.Millisecond}
 	late := make(chan string, 1)
 	_, err = within(gate, "pipe", func() (string, error) {
@@ -412,7 +413,7 @@ func TestReadAt(t *testing.T) {
 	}
 }
 
-// TestLocateLinks: root follows no link that another user has made, unless that is the one who used sudo.
+// TestLocateLinks: root follows no link that another user has made, except a link of the user who called sudo.
 func TestLocateLinks(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()
@@ -440,8 +441,7 @@ func TestLocateLinks(t *testing.T) {
 	}
 }
 
-// TestMakeFolder: missing folders are made so that only their owner may use them, and root follows no link of another
-// user.
+// TestMakeFolder: only the owner may use the folders that ddtop makes. Root follows no link of another user.
 func TestMakeFolder(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()

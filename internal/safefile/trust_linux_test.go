@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestTrusted reads and writes settings that belong to several users, as root does under sudo.
+// TestTrusted reads and writes settings that belong to several users, as root under sudo does.
 func TestTrusted(t *testing.T) {
 	needRoot(t)
 	for _, c := range []struct {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TestWriteFile: on an error the file holds what it held before, and nothing else is left.
+// TestWriteFile: if writing fails, the file keeps its old contents, and no other file is left.
 func TestWriteFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f")
@@ -62,14 +62,14 @@ func TestWriteFile(t *testing.T) {
 	}
 }
 
-// TestWriteFileDevice: writing to a device must not put a file in its place.
+// TestWriteFileDevice: writing to a device does not replace the device with a file.
 func TestWriteFileDevice(t *testing.T) {
 	before, err := os.Stat(os.DevNull)
 	if err != nil {
 		t.Fatal(err)
 	}
 	text := func(w io.Writer) error { _, err := io.WriteString(w, "x"); return err }
-	// Through a link in a folder of our own, so that a mistake here does no harm.
+	// Use a link in a folder of our own, so that a mistake here does no harm.
 	link := filepath.Join(t.TempDir(), "null")
 	if err := os.Symlink(os.DevNull, link); err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestWriteFileDevice(t *testing.T) {
 	}
 }
 
-// TestWriteFileFullDevice: the error has the name that was given.
+// TestWriteFileFullDevice: the error names the device by the name that the caller gave.
 func TestWriteFileFullDevice(t *testing.T) {
 	const device = "/dev/full"
 	if _, err := os.Stat(device); err != nil {
@@ -101,8 +101,8 @@ func TestWriteFileFullDevice(t *testing.T) {
 	}
 }
 
-// TestWriteFilePipe: a named pipe is waited for until there is a reader, or no longer than asked; also one that does
-// not read.
+// TestWriteFilePipe: WriteFile waits until a named pipe has a reader, or until the caller gives up. The same holds for
+// a reader that does not read.
 func TestWriteFilePipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -137,7 +137,7 @@ func TestWriteFilePipe(t *testing.T) {
 		t.Error(err)
 	}
 
-	go func() { done <- WriteFile(path, wait, write) }() // r does not read on
+	go func() { done <- WriteFile(path, wait, write) }() // r does not read more
 	one := make([]byte, 1)
 	if _, err := io.ReadFull(waitForBytes{r}, one); err != nil {
 		t.Fatal(err)
@@ -148,7 +148,7 @@ func TestWriteFilePipe(t *testing.T) {
 	}
 }
 
-// waitForBytes reads from a pipe that has no writer at times.
+// waitForBytes reads from a pipe that has no writer at times, and waits for the next writer.
 type waitForBytes struct{ *os.File }
 
 func (w waitForBytes) Read(b []byte) (int, error) {

@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestRails: each page of the load answers.
+// TestRails: each page of the load answers, and the log counts the requests.
 func TestRails(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
@@ -22,7 +22,7 @@ func TestRails(t *testing.T) {
 			t.Errorf("%s: %s", path, answer.Status)
 		}
 	}
-	// StartRails has asked for one until it was answered, which may have taken several.
+	// StartRails has also made requests until one was answered.
 	if done := r.Completed(t, r.Workers[0]) + r.Completed(t, r.Workers[1]); done < 5 {
 		t.Errorf("by the log the workers answered %d requests of 5 and more", done)
 	}

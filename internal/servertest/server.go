@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// startTimeout is how long a server may take to answer: a full machine boots Rails in tens of seconds.
+// startTimeout limits the wait for a server's answer. A full machine boots Rails in tens of seconds.
 const startTimeout = 5 * time.Minute
 
 // retryEvery is the time between two attempts to reach a server that is starting.

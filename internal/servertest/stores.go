@@ -104,7 +104,7 @@ func Slow(t testing.TB, port string, delay time.Duration) (slow string) {
 	return slow
 }
 
-// forward connects a client with a port of this machine until one of the two ends.
+// forward connects a client to a port of this machine until one of them ends the connection.
 func forward(client net.Conn, port string, delay time.Duration) {
 	defer client.Close()
 	server, err := net.Dial("tcp", "127.0.0.1:"+port)

@@ -53,7 +53,7 @@ func (g *Stream) start() {
 	})
 }
 
-// lostEvery is after how many samples the stream reports lost samples.
+// lostEvery is the number of samples after which the stream reports lost samples.
 const lostEvery = 97
 
 // Next returns the next sample. It is valid until the next call. Every tenth sample is a stack tick.
@@ -92,8 +92,8 @@ func (g *Stream) Next() *sampler.Sample {
 	return s
 }
 
-// Damage changes a sample as a hostile process or a damaged recording may: threads that are listed twice, in another
-// order or for a moment not at all, times that go back, samples lost.
+// Damage changes a sample in a way in which a hostile process or a damaged recording could. A thread is listed twice,
+// or is missing for a moment. Threads have another order. A time goes back. Samples are lost.
 func Damage(rng *rand.Rand, s *sampler.Sample) {
 	switch rng.IntN(12) {
 	case 0:
@@ -112,7 +112,7 @@ func Damage(rng *rand.Rand, s *sampler.Sample) {
 	}
 }
 
-// move sometimes changes what a thread does.
+// move changes at random what a thread does.
 func (g *Stream) move(t *sampler.Thread, owner bool) {
 	t.Quality = 0
 	if g.s.Depth == sampler.StackTick || g.rnd.IntN(20) == 0 {
@@ -150,7 +150,7 @@ func (g *Stream) move(t *sampler.Thread, owner bool) {
 	}
 }
 
-// answer sets what the kernel knows of a thread.
+// answer sets what the kernel reports about a thread.
 func (g *Stream) answer(t *sampler.Thread) {
 	at := g.s.TimeNS
 	calls := []string{"read", "futex", sampler.SyscallRunning, "poll"}

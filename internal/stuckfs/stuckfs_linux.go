@@ -50,7 +50,7 @@ const (
 
 // FS is a mounted file system: one folder, in which files can be made and removed. At first, no request hangs.
 type FS struct {
-	// Dir is the folder at which it is mounted.
+	// Dir is the folder at which the file system is mounted.
 	Dir string
 
 	fd       int
@@ -74,7 +74,7 @@ func Mount(t testing.TB) *FS {
 	return MountAt(t, t.TempDir())
 }
 
-// MountAt is Mount at an existing folder.
+// MountAt is like Mount, but uses an existing folder.
 func MountAt(t testing.TB, dir string) *FS {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -100,7 +100,7 @@ func MountAt(t testing.TB, dir string) *FS {
 		t.Error("the file system that hangs has ended before it began")
 	}
 	t.Cleanup(func() {
-		f.Release() // processes with open files are the test's, and end with it
+		f.Release() // processes with open files belong to the test and end with it
 		if err := unix.Unmount(f.Dir, unix.MNT_DETACH); err != nil {
 			t.Errorf("unmounting %s: %v", f.Dir, err)
 		}

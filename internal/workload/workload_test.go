@@ -21,7 +21,7 @@ import (
 // phaseLength is how long the tests let a phase last.
 const phaseLength = 1500 * time.Millisecond
 
-// startOn starts the workload on a Ruby; the caller ends it.
+// startOn starts the workload on a Ruby. The caller ends it.
 func startOn(ctx context.Context, t *testing.T, r rubytest.Ruby, opts Options) *Running {
 	t.Helper()
 	if r.Root != "" && os.Geteuid() != 0 {
@@ -35,13 +35,13 @@ func startOn(ctx context.Context, t *testing.T, r rubytest.Ruby, opts Options) *
 	return w
 }
 
-// startAlone starts it on the newest Ruby; the caller ends it.
+// startAlone starts the workload on one Ruby. The caller ends it.
 func startAlone(ctx context.Context, t *testing.T, opts Options) *Running {
 	t.Helper()
 	return startOn(ctx, t, rubytest.One(t), opts)
 }
 
-// start starts it and ends it with the test, where it must leave by itself.
+// start starts the workload. At the end of the test it stops the workload, which must then end without an error.
 func start(t *testing.T, r rubytest.Ruby, opts Options) *Running {
 	t.Helper()
 	w := startOn(t.Context(), t, r, opts)
@@ -53,7 +53,7 @@ func start(t *testing.T, r rubytest.Ruby, opts Options) *Running {
 	return w
 }
 
-// phase collects the edges of one phase and what was logged with them.
+// phase holds the events of one phase, with their figures.
 type phase struct{ begin, end, drained Event }
 
 func (p phase) duration() time.Duration {
@@ -68,8 +68,8 @@ func TestEachPhaseDoesWhatItSays(t *testing.T) {
 	rubytest.Long(t)
 	turns := make(chan struct{}, phasesAtOnce)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
-		// One at a time waits most of the time. The assertions below compare phases of one run, or ask for far less
-		// than a busy machine leaves.
+		// One program at a time would wait most of the time. The checks below compare phases of one run, or ask for
+		// far less than a busy machine leaves.
 		t.Parallel()
 		turns <- struct{}{}
 		defer func() { <-turns }()
@@ -81,7 +81,7 @@ func TestEachPhaseDoesWhatItSays(t *testing.T) {
 		events := w.Log.Events()
 		phases := edges(t, events)
 		for name, p := range phases {
-			// Longer when the machine is so busy that the thread that ends it gets no CPU.
+			// A phase lasts longer if the machine is so busy that the thread that ends the phase gets no CPU.
 			if d := p.duration(); d < phaseLength || d > rubytest.Timeout {
 				t.Errorf("%s lasted %v instead of %v", name, d, phaseLength)
 			}
@@ -93,8 +93,8 @@ func TestEachPhaseDoesWhatItSays(t *testing.T) {
 	})
 }
 
-// runDelayDuring waits for a phase's end and returns how long in all the program's threads stood in the kernel's run
-// queue meanwhile: what other programs on the machine took from it.
+// runDelayDuring waits for a phase's end. It returns how long the program's threads waited for a CPU in the phase, all
+// together. This is the time that other programs on the machine took.
 func runDelayDuring(t *testing.T, w *Running, phase string) time.Duration {
 	t.Helper()
 	if _, err := w.Log.WaitFor(t.Context(), begun(phase)); err != nil {
@@ -107,7 +107,7 @@ func runDelayDuring(t *testing.T, w *Running, phase string) time.Duration {
 	return max(rubytest.RunDelay(t, w.PID)-before, 0)
 }
 
-// edges checks that the events come in order and that every phase is there in its place.
+// edges checks that the events are in order of time, and that all phases ran in the right order.
 func edges(t *testing.T, events []Event) map[string]phase {
 	t.Helper()
 	phases := make(map[string]phase)
@@ -154,7 +154,7 @@ func checkTroubles(t *testing.T, r rubytest.Ruby, phases map[string]phase, stall
 	share := func(ns int64, p phase) float64 { return float64(ns) / float64(p.duration()) }
 
 	healthy, hog := phases["healthy"], phases["hog"]
-	// How many is up to the machine.
+	// The number of requests depends on the machine.
 	atLeast("requests when healthy", float64(healthy.drained.Requests), 1)
 	// This is a share of the CPU time that the program had, and not of a CPU. A busy machine leaves the hog no more
 	// than the healthy one asks for, and fewer requests are answered in both.
@@ -162,7 +162,8 @@ func checkTroubles(t *testing.T, r rubytest.Ruby, phases map[string]phase, stall
 	reports := func(p phase) float64 { return float64(p.drained.Reports) / float64(p.end.CPUNS) }
 	atLeast("reports by CPU time of the hog against healthy ones", reports(hog)/reports(healthy), 5)
 
-	// The 23rd customer asks for one, who comes at once or within the backlog.
+	// One customer in 45 asks for a report. The first one to do so is the 22nd, who comes at once or within the
+	// backlog.
 	routes := phases["routes"]
 	atLeast("share of CPU time in the reports that are asked for", float64(routes.drained.ReportCPUNS)/float64(routes.end.CPUNS), 0.1)
 
@@ -178,17 +179,17 @@ func checkTroubles(t *testing.T, r rubytest.Ruby, phases map[string]phase, stall
 	gc := phases["gc"].end
 	atLeast("collections in the storm", float64(gc.GCCount), 1)
 	if r.AtLeast(3, 1) {
-		// Both are CPU time.
+		// Both times are CPU time.
 		atLeast("share of CPU time in GC", float64(gc.GCNS)/float64(gc.CPUNS), 0.15)
 	}
 
 	stall := phases["stall"]
 	// This is a part of the time that the machine left to the program. A call goes on while other threads lack a CPU,
-	// which makes it more.
+	// which makes its time longer.
 	atLeast("calls that keep the GVL", float64(stall.drained.KeptCalls), 1)
 	atLeast("ms in the call that keeps the GVL", float64(stall.drained.KeptNS)/1e6, (stall.duration()-stallDelayed).Seconds()*1e3*0.5)
 	atLeast("ms that a call keeps the GVL", float64(stall.drained.KeptNS)/float64(stall.drained.KeptCalls)/1e6, 60)
-	// While it blocks, it burns no CPU.
+	// A call that blocks uses no CPU.
 	if kept, cpu := stall.drained.KeptNS, stall.drained.KeptCPUNS; cpu <= 0 || cpu > kept/20 {
 		t.Errorf("the calls that keep the GVL used %d ns of CPU time and blocked for %d ns", cpu, kept)
 	}
@@ -313,7 +314,7 @@ func TestBadOptionsOfTheProgram(t *testing.T) {
 	}
 }
 
-// mainScript is a script that loads the unpacked program.
+// mainScript returns a script that loads the unpacked program.
 func mainScript(t *testing.T, r rubytest.Ruby) string {
 	t.Helper()
 	dir, script, err := unpackPrivately(r.Root)

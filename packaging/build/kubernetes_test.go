@@ -29,8 +29,8 @@ func strictly(t *testing.T, text []byte, into any) {
 	}
 }
 
-// TestKustomization: kustomize takes the folder, and what it makes are objects of the API, in a namespace of their own, with the image of this
-// release.
+// TestKustomization: kustomize accepts the folder. It makes a namespace and a DaemonSet, both valid objects of the
+// API. The DaemonSet is in this namespace, and has the image of this release.
 func TestKustomization(t *testing.T) {
 	made, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join("..", "kubernetes"))
 	if err != nil {
@@ -68,7 +68,8 @@ func TestKustomization(t *testing.T) {
 	}
 }
 
-// TestKrewManifest: krew's own types have all fields of the manifest, and its checksum is that of the archive.
+// TestKrewManifest: the manifest has only fields that krew knows, and the checksum of the archive. The archive has all
+// files that the manifest names, and the plugin in it prints its help.
 func TestKrewManifest(t *testing.T) {
 	folder, sums := dist(t)
 	text, err := os.ReadFile(filepath.Join(folder, "krew.yaml"))
@@ -97,8 +98,9 @@ func TestKrewManifest(t *testing.T) {
 	}
 }
 
-// TestPlugin: kubectl ddtop asks kubectl for an ephemeral container beside the container meant, with the two capabilities and no others, and
-// passes ddtop's arguments on. kubectl here is a script that writes down what it was called with.
+// TestPlugin: kubectl ddtop asks kubectl for an ephemeral container beside the chosen container. The new container has
+// only the two capabilities that ddtop needs. kubectl ddtop passes on the arguments for ddtop. kubectl is a script
+// here that writes down how it was called.
 func TestPlugin(t *testing.T) {
 	dir := t.TempDir()
 	kubectl := `#!/bin/sh

@@ -47,7 +47,8 @@ func output(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// TestReleaseIsComplete: every platform has an archive and an SBOM, Linux has packages of both machines, and the checksums hold.
+// TestReleaseIsComplete: every platform has an archive and an SBOM. Linux has packages for both machines. All
+// checksums are right.
 func TestReleaseIsComplete(t *testing.T) {
 	folder, sums := dist(t)
 	v := cli.Version
@@ -76,7 +77,7 @@ func TestReleaseIsComplete(t *testing.T) {
 	}
 }
 
-// TestSBOM: each SBOM names ddtop and the modules that go.mod requires of it.
+// TestSBOM: each SBOM names ddtop, and some of the modules that go.mod requires.
 func TestSBOM(t *testing.T) {
 	folder, _ := dist(t)
 	list, err := filepath.Glob(filepath.Join(folder, "*.cdx.json"))
@@ -107,7 +108,7 @@ func TestSBOM(t *testing.T) {
 	}
 }
 
-// TestProvenance: it names the commit, and every file with its checksum.
+// TestProvenance: the provenance names the commit, and every file with its checksum.
 func TestProvenance(t *testing.T) {
 	folder, sums := dist(t)
 	text, err := os.ReadFile(filepath.Join(folder, "provenance.intoto.json"))
@@ -131,7 +132,7 @@ func TestProvenance(t *testing.T) {
 	}
 }
 
-// archive unpacks this machine's archive.
+// archive unpacks the archive for this machine, and returns the folder.
 func archive(t *testing.T) string {
 	t.Helper()
 	folder, _ := dist(t)
@@ -140,7 +141,8 @@ func archive(t *testing.T) string {
 	return dir
 }
 
-// TestArchive: the binary is static and says its version, its commit and the day of it; pages and completions are beside it.
+// TestArchive: the binary is static, and says its version, its commit and the day of the commit. The archive also has
+// man pages and completions.
 func TestArchive(t *testing.T) {
 	dir := archive(t)
 	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md", "man/ddtop.1.gz", "man/ddtop-record.1.gz", "completions/ddtop.bash", "completions/_ddtop", "completions/ddtop.fish"} {
@@ -158,7 +160,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// TestCompletions: the shells take their scripts, and bash completes commands and flags with the installed one.
+// TestCompletions: the shells accept their scripts, and bash completes a command with its script.
 func TestCompletions(t *testing.T) {
 	dir := archive(t)
 	for shell, file := range map[string]string{"bash": "ddtop.bash", "zsh": "_ddtop", "fish": "ddtop.fish"} {
@@ -182,7 +184,7 @@ __start_ddtop; echo "${COMPREPLY[@]}"`
 	}
 }
 
-// TestManPages: man takes each page without a complaint, and ddtop's own has all commands.
+// TestManPages: man shows each page without a complaint, and each page has a synopsis.
 func TestManPages(t *testing.T) {
 	dir := archive(t)
 	if _, err := exec.LookPath("man"); err != nil {
@@ -204,7 +206,8 @@ func TestManPages(t *testing.T) {
 	}
 }
 
-// TestInstallScript: it installs this release and takes all of it away again. What goes wrong, internal/archtest tries.
+// TestInstallScript: the script installs this release and removes all of it again. Tests in internal/archtest cover
+// the errors of the script.
 func TestInstallScript(t *testing.T) {
 	folder, _ := dist(t)
 	script := filepath.Join(folder, "install.sh")
@@ -229,7 +232,7 @@ func TestInstallScript(t *testing.T) {
 	}
 }
 
-// TestFormula: it names the archives with their checksums, and Ruby takes it.
+// TestFormula: the formula names the archives with their checksums, and Ruby accepts its syntax.
 func TestFormula(t *testing.T) {
 	folder, sums := dist(t)
 	file := filepath.Join(folder, "ddtop.rb")
@@ -249,7 +252,8 @@ func TestFormula(t *testing.T) {
 	output(t, rubytest.One(t).Bin, "-c", file)
 }
 
-// TestPackages: dpkg, rpm and the rules of apk take the packages of both machines, and each has what a package has to.
+// TestPackages: dpkg, rpm and the rules of apk accept the packages for both machines. Each package has the files that
+// it needs, and does not enable the service.
 func TestPackages(t *testing.T) {
 	folder, sums := dist(t)
 	tools := map[string][]string{".deb": {"dpkg-deb", "--contents"}, ".rpm": {"rpm", "-qlp", "--nosignature"}}
@@ -291,7 +295,8 @@ func TestPackages(t *testing.T) {
 	}
 }
 
-// TestRPM: rpm installs the package into an empty root, finds all files as they should be, and leaves nothing when it removes it.
+// TestRPM: rpm installs the package into an empty root and finds all files unchanged. When rpm removes the package,
+// nothing is left.
 func TestRPM(t *testing.T) {
 	folder, _ := dist(t)
 	if _, err := exec.LookPath("rpm"); err != nil || os.Getuid() != 0 {
@@ -322,8 +327,8 @@ func TestRPM(t *testing.T) {
 	}
 }
 
-// TestImage: the image is small, has the binary and the certificates, and ddtop reads a Ruby outside of it from namespaces of its own, as
-// a user who has the two capabilities of the documents and no other.
+// TestImage: the image is small, and has the binary and the certificates. ddtop in the image reads a Ruby outside of
+// the image, from its own namespaces. It runs as a user with only the two documented capabilities.
 func TestImage(t *testing.T) {
 	folder, _ := dist(t)
 	image := filepath.Join(folder, "ddtop_"+cli.Version+"_image.tar")
@@ -344,8 +349,8 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// TestImageForDocker: manifest.json, which `docker load` reads where it does not know OCI layouts, names the same blobs
-// as the layout. One image has the name of the release alone.
+// TestImageForDocker: `docker load` reads manifest.json if it does not know OCI layouts. manifest.json names the same
+// blobs as the layout. One image has only the name of the release.
 func TestImageForDocker(t *testing.T) {
 	folder, _ := dist(t)
 	blobs, err := readTar(filepath.Join(folder, "ddtop_"+cli.Version+"_image.tar"))
@@ -429,7 +434,8 @@ func TestGoInstall(t *testing.T) {
 	}
 	cmd := exec.Command("go", "install", "github.com/ddtop/ddtop@"+tag)
 	cmd.Dir = dir
-	// ddtop's modules come from the user's cache. The module of the test must not stay there, so it has a cache of its own.
+	// ddtop's modules come from the user's cache. The module of the test must not stay there, so the test has its own
+	// cache.
 	known := filepath.Join(strings.TrimSpace(output(t, "go", "env", "GOMODCACHE")), "cache", "download")
 	cache := filepath.Join(dir, "cache")
 	cmd.Env = append(os.Environ(), "GOPROXY=file://"+filepath.Join(dir, "proxy")+",file://"+known, "GOSUMDB=off", "GOMODCACHE="+cache,
@@ -443,7 +449,7 @@ func TestGoInstall(t *testing.T) {
 	}
 }
 
-// TestFlake: Nix takes flake.nix. Tests of internal/archtest compare what it says.
+// TestFlake: Nix accepts the syntax of flake.nix. Tests in internal/archtest compare its content.
 func TestFlake(t *testing.T) {
 	dist(t)
 	nix, err := exec.LookPath("nix-instantiate")

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/push"
 )
 
-// told is a Board with a clock of its own, and what it has told.
+// told is a Board with its own clock. It keeps the messages of the board.
 type told struct {
 	*Board
 	now      time.Time
@@ -22,7 +22,7 @@ func newTold() *told {
 	return t
 }
 
-// pass lets time pass, in steps of a second.
+// pass moves the clock forward in steps of a second.
 func (t *told) pass(d time.Duration) {
 	for range int(d / time.Second) {
 		t.now = t.now.Add(time.Second)
@@ -30,7 +30,7 @@ func (t *told) pass(d time.Duration) {
 	}
 }
 
-// fresh returns the messages since it was called last, as "start rule processes/followed pid".
+// fresh returns the messages since its last call, each as "start rule processes/followed pid".
 func (t *told) fresh() (out []string) {
 	for _, m := range t.messages[t.last:] {
 		out = append(out, fmt.Sprintf("%s %s %d/%d %d", m.Event, m.Rule, m.Processes, m.Followed, m.PID))
@@ -60,8 +60,8 @@ func (t *told) finding(rule, severity string, explains float64) Finding {
 	return Finding{Rule: rule, Severity: severity, Title: rule, Since: t.now, Explains: explains}
 }
 
-// TestWorkersAreOneAlert: twenty workers of a service with the same finding are one message, which counts them. Another
-// service has its own. The worst worker is named.
+// TestWorkersAreOneAlert: twenty workers of a service with the same finding cause one message. It counts the workers
+// and names the worst. Another service has its own message.
 func TestWorkersAreOneAlert(tt *testing.T) {
 	t := newTold()
 	var workers []*Followed
@@ -94,7 +94,7 @@ func TestWorkersAreOneAlert(tt *testing.T) {
 	}
 }
 
-// TestFlappingIsOneAlert: a finding that comes back within a minute is the same alert.
+// TestFlappingIsOneAlert: if a finding comes back within a minute, it belongs to the same alert.
 func TestFlappingIsOneAlert(tt *testing.T) {
 	t := newTold()
 	f := t.process(1, "shop")
@@ -109,7 +109,7 @@ func TestFlappingIsOneAlert(tt *testing.T) {
 	t.want(tt, "after it", "end db_slow 1/1 1")
 }
 
-// TestAtMostTenAnHour: there are at most ten messages about a process in any hour, the others are counted, and each
+// TestAtMostTenAnHour: at most ten messages about a process are sent in any hour. The others are counted, and each
 // start has its end. Other processes are not affected.
 func TestAtMostTenAnHour(tt *testing.T) {
 	t := newTold()
@@ -153,8 +153,8 @@ func TestAtMostTenAnHour(tt *testing.T) {
 	t.want(tt, "of the other", "start db_slow 1/1 2")
 }
 
-// TestAtMostTenOfOneProcess: a process that is followed again and again, each time as another service (exec), has the
-// messages of one process. Another process with its PID has its own.
+// TestAtMostTenOfOneProcess: a process that is followed again and again gets the messages of one process, even if its
+// service changes each time (exec). Another process with the same PID has its own limit.
 func TestAtMostTenOfOneProcess(tt *testing.T) {
 	t := newTold()
 	follow := func(start uint64, service string) {
@@ -214,7 +214,8 @@ func TestServiceThatChanges(tt *testing.T) {
 	t.want(tt, "of both", "start deadlock 1/1 1", "start deadlock 1/1 1", "end deadlock 1/0 1")
 }
 
-// TestFinish: at the end of ddtop starts are told that were not yet, and ends of what is over. What goes on has no end.
+// TestFinish: when ddtop ends, it sends the starts that were not sent yet, and the ends of findings that are over. A
+// finding that goes on has no end.
 func TestFinish(tt *testing.T) {
 	t := newTold()
 	f, g := t.process(1, "shop"), t.process(2, "mail")
@@ -225,7 +226,7 @@ func TestFinish(tt *testing.T) {
 	t.want(tt, "at the end", "start deadlock 1/1 2", "start deadlock 1/0 1", "end deadlock 1/0 1")
 }
 
-// TestCaptureIsInBothMessages: the start and the end say where the capture is, and one is made of each alert.
+// TestCaptureIsInBothMessages: the start and the end of an alert name the same capture. Each alert has one capture.
 func TestCaptureIsInBothMessages(tt *testing.T) {
 	t := newTold()
 	n := 0

@@ -23,7 +23,7 @@ func mostInAnHour(at []time.Time) (most int) {
 	return most
 }
 
-// TestRestartsAreBounded: a process that crashes and is started again has another PID. Its finding still makes at most
+// TestRestartsAreBounded: a process that crashes and is restarted has another PID. Its finding still causes at most
 // ten messages an hour, and the others are counted.
 func TestRestartsAreBounded(tt *testing.T) {
 	t := newTold()
@@ -49,8 +49,8 @@ func TestRestartsAreBounded(tt *testing.T) {
 	}
 }
 
-// TestNamedProcessIsBounded: messages count for the process that they name, whichever had the finding first. The end of
-// an alert can name a worse process than its start.
+// TestNamedProcessIsBounded: a message counts for the process that it names, even if another process had the finding
+// first. The end of an alert can name a worse process than its start.
 func TestNamedProcessIsBounded(tt *testing.T) {
 	t := newTold()
 	worst := t.process(1, "shop")
@@ -65,7 +65,7 @@ func TestNamedProcessIsBounded(tt *testing.T) {
 	for i, rule := range rules {
 		first := t.process(10+i, "shop")
 		t.set(first, t.finding(rule, "warn", .1))
-		t.pass(gatherFor * time.Duration(i%2)) // the start names the first every second time
+		t.pass(gatherFor * time.Duration(i%2)) // the start names the first process every second time
 		t.set(worst, t.finding(rule, "crit", 1))
 		t.pass(gatherFor)
 		t.set(first)
@@ -80,7 +80,8 @@ func TestNamedProcessIsBounded(tt *testing.T) {
 	}
 }
 
-// TestUnreadIsNotOver: the end of an alert whose process cannot be read does not say that the finding is over.
+// TestUnreadIsNotOver: if the process of an alert cannot be read, the end of the alert does not say that the finding
+// is over.
 func TestUnreadIsNotOver(tt *testing.T) {
 	for _, ended := range []bool{false, true} {
 		t := newTold()
@@ -112,7 +113,7 @@ func TestStopMakesNoCapture(tt *testing.T) {
 	}
 }
 
-// TestForksDoNotPileUp: an alert that goes on for days counts processes that have ended, and keeps none of them.
+// TestForksDoNotPileUp: an alert that goes on for days counts processes that have ended, but keeps none of them.
 func TestForksDoNotPileUp(tt *testing.T) {
 	t := newTold()
 	stays := t.process(1, "shop")
@@ -140,8 +141,8 @@ func TestForksDoNotPileUp(tt *testing.T) {
 	}
 }
 
-// TestServicesDoNotPileUp: services that come and go make room for each other in the figures. One that has a process
-// stays.
+// TestServicesDoNotPileUp: services that come and go make room for each other in the figures. A service that has a
+// process stays.
 func TestServicesDoNotPileUp(tt *testing.T) {
 	t := newTold()
 	stays := t.process(1, "shop")

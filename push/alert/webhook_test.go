@@ -80,7 +80,7 @@ func TestWebhookBodies(t *testing.T) {
 	}
 }
 
-// TestWebhookURLs: what is no webhook is refused, without its secrets in the error.
+// TestWebhookURLs: a URL that is no webhook is refused. The error does not contain its secrets.
 func TestWebhookURLs(t *testing.T) {
 	for _, text := range []string{"ftp://x/hunter2", "https:///hunter2", "https://user:hunter2@x/", "slack+ftp://x/hunter2", "mailto:hunter2"} {
 		u, err := url.Parse(text)
@@ -97,7 +97,8 @@ func TestWebhookURLs(t *testing.T) {
 	}
 }
 
-// raw answers with bytes that need not be HTTP. PATH and AUTH are the request's.
+// raw answers with bytes that need not be HTTP. PATH and AUTH stand for the path and the Authorization header of the
+// request.
 func raw(answer string) func(http.ResponseWriter, *http.Request) {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if c, _, err := w.(http.Hijacker).Hijack(); err == nil {
@@ -107,8 +108,8 @@ func raw(answer string) func(http.ResponseWriter, *http.Request) {
 	}
 }
 
-// TestWebhookTellsNoSecret: no redirect is followed. A server that repeats the request brings neither the path nor a
-// header into the error, also if the answer is cut.
+// TestWebhookTellsNoSecret: a webhook follows no redirect. If the server repeats the request, neither the path nor a
+// header gets into the error. This holds also if the answer is cut.
 func TestWebhookTellsNoSecret(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -158,8 +159,8 @@ func TestWebhookTellsNoSecret(t *testing.T) {
 	}
 }
 
-// TestBadDestinationsDelayNobody: destinations that hang, hang up, refuse or are not there keep no message from others,
-// and figures say what each has not taken.
+// TestBadDestinationsDelayNobody: destinations that hang, hang up, refuse or do not exist delay no message for others.
+// The figures show what each destination has not taken.
 func TestBadDestinationsDelayNobody(t *testing.T) {
 	release := make(chan struct{})
 	server := func(answer http.HandlerFunc) string {
@@ -187,7 +188,7 @@ func TestBadDestinationsDelayNobody(t *testing.T) {
 			c.Close()
 		}
 	})
-	t.Cleanup(func() { close(release) }) // before the servers are closed, which wait for it
+	t.Cleanup(func() { close(release) }) // before the servers close, because they wait for their handlers
 	var routes []push.Route
 	for _, host := range []string{hangs, refuses, hangsUp, nobody.Addr().String(), good} {
 		routes = append(routes, push.Route{Destination: webhook(t, "http", host), Queue: spool.InMemory(spool.Limits{Bytes: 1 << 20, Count: 100})})
@@ -224,8 +225,8 @@ func TestBadDestinationsDelayNobody(t *testing.T) {
 	}
 }
 
-// TestAnswerWithoutEnd: a success counts as soon as its status is there, so that a server whose answer has no end gets
-// each message once.
+// TestAnswerWithoutEnd: a success counts as soon as its status arrives. So a server whose answer has no end gets each
+// message once.
 func TestAnswerWithoutEnd(t *testing.T) {
 	release := make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -16,7 +16,8 @@ import (
 	"github.com/ddtop/ddtop/push/alert"
 )
 
-// datagram is the form of an event: https://docs.datadoghq.com/developers/dogstatsd/datagram_shell/?tab=events.
+// datagram matches the beginning of an event:
+// https://docs.datadoghq.com/developers/dogstatsd/datagram_shell/?tab=events.
 var datagram = regexp.MustCompile(`^_e\{(\d+),(\d+)\}:`)
 
 // readEvent reads an event as the agent does: by the lengths first, then the fields.
@@ -47,8 +48,8 @@ func readEvent(t *testing.T, b []byte) (title, text string, fields map[string]st
 	return title, text, fields
 }
 
-// TestEvents: a message arrives at the socket beside the agent's as an event of DogStatsD, whatever its words are, in
-// one datagram that the agent reads.
+// TestEvents: a message arrives at the DogStatsD socket beside the agent's socket. It is one datagram with an event
+// that the agent can read, whatever words the message has.
 func TestEvents(t *testing.T) {
 	dir := t.TempDir()
 	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "dsd.socket"), Net: "unixgram"})

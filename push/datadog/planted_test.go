@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/push"
 )
 
-// TestPlantedHeaders: of a payload that a stranger has put into the spool no header is sent that Encode does not
-// make.
+// TestPlantedHeaders: if another user has put a payload into the spool, ddtop sends only the headers that Encode
+// makes.
 func TestPlantedHeaders(t *testing.T) {
 	var got http.Header
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header }))

@@ -20,7 +20,7 @@ func capturePayload(name string) *push.Payload {
 	return &push.Payload{Header: map[string]string{FileHeader: name}, Body: []byte("recording"), From: time.Now()}
 }
 
-// TestCapturesInAFolder: a capture has its own name, other names are refused, and the oldest make room.
+// TestCapturesInAFolder: a capture keeps its own name. Other names are refused, and the oldest captures make room.
 func TestCapturesInAFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "captures")
 	d, err := NewCaptures("file://"+dir+"?max-size=20", "", "")
@@ -51,8 +51,8 @@ func TestCapturesInAFolder(t *testing.T) {
 	}
 }
 
-// TestCapturesAtAURL: files are put below the URL, with its query and the headers, which are secrets. No redirect is
-// followed.
+// TestCapturesAtAURL: captures are put below the URL, with its query and the headers. Errors contain neither, because
+// both are secrets. No redirect is followed.
 func TestCapturesAtAURL(t *testing.T) {
 	var got []string
 	redirect, wrong := false, false
@@ -62,7 +62,7 @@ func TestCapturesAtAURL(t *testing.T) {
 		if redirect {
 			http.Redirect(w, r, r.URL.String()+"&again=1", http.StatusTemporaryRedirect)
 		} else if wrong {
-			// S3 does so.
+			// S3 repeats the signature like this.
 			http.Error(w, "<SignatureProvided>"+r.URL.Query().Get("sig")+"</SignatureProvided>", http.StatusForbidden)
 		}
 	}))

@@ -57,7 +57,7 @@ func TestRotation(t *testing.T) {
 	d := folder(t, "file://"+dir+"?max-age=3h&max-size=10B")
 	now := time.Now()
 	send(t, d, "old", now.Add(-4*time.Hour), "x")
-	if got := names(t, dir); len(got) != 1 { // the newest stays, whatever its age
+	if got := names(t, dir); len(got) != 1 { // the newest file stays, whatever its age
 		t.Fatalf("there is %v", got)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "notes.txt"), make([]byte, 100), 0o600); err != nil {
@@ -65,12 +65,12 @@ func TestRotation(t *testing.T) {
 	}
 	send(t, d, "puma", now.Add(-2*time.Hour), "12345")
 	send(t, d, "puma", now.Add(-1*time.Hour), "12345")
-	send(t, d, "puma", now.Add(-1*time.Hour), "12345") // once more: it was not known that it had arrived
+	send(t, d, "puma", now.Add(-1*time.Hour), "12345") // sent again, as if the answer was lost
 	want := []string{"notes.txt", "puma-17-" + now.Add(-2*time.Hour).UTC().Format(safefile.DateFormat) + ".pb.gz", "puma-17-" + now.Add(-1*time.Hour).UTC().Format(safefile.DateFormat) + ".pb.gz"}
 	if got := names(t, dir); !slices.Equal(got, want) {
 		t.Errorf("there is %v, want %v", got, want)
 	}
-	d = folder(t, "file://"+dir+"?max-age=3h&max-size=10B") // the next ddtop
+	d = folder(t, "file://"+dir+"?max-age=3h&max-size=10B") // as if ddtop was restarted
 	left := filepath.Join(dir, ".puma-17-20261123T080000.000Z.pb.gz-0123abcd")
 	if err := os.WriteFile(left, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestClockSetBack: files of a time that is still to come are removed before new ones.
+// TestClockSetBack: files with a time in the future are removed before new files.
 func TestClockSetBack(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "profiles")
 	now := time.Now()
@@ -101,7 +101,7 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// TestHostileTitles: a program's name leads nowhere else.
+// TestHostileTitles: a program's title cannot lead to a file outside of the folder.
 func TestHostileTitles(t *testing.T) {
 	dir := t.TempDir()
 	d := folder(t, "file://"+dir)
@@ -128,7 +128,8 @@ func TestURLs(t *testing.T) {
 	}
 }
 
-// TestFolderThatCantBeWritten: that is tried again, since somebody may mend it.
+// TestFolderThatCantBeWritten: if a folder cannot be written to, the error is not final. ddtop retries, because a user
+// may fix the folder.
 func TestFolderThatCantBeWritten(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "profiles")
 	d := folder(t, "file://"+dir)

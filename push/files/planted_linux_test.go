@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/push"
 )
 
-// TestPlanted: a pipe or a link with a profile's name gets nothing and is replaced by the file, and a folder of
-// another user is refused, also one that comes later.
+// TestPlanted: a pipe or a link with a profile's name gets nothing, and the profile's file replaces it. A folder of
+// another user is refused, even if it got this owner only later.
 func TestPlanted(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
@@ -47,7 +47,7 @@ func TestPlanted(t *testing.T) {
 		if info, err := os.Stat(other); err == nil && info.Size() > 0 {
 			t.Errorf("%s: the other file was written", what)
 		}
-		_ = os.Remove(other) // not all make it
+		_ = os.Remove(other) // not all make this file
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/push"
 )
 
-// TestLogWithCutAnswer: a server that has answered with a success has the record, also if its answer is cut. A profile
-// is sent again, because the lost part may say that it was refused.
+// TestLogWithCutAnswer: if a server answers with a success, it has the log record, even if the answer is cut. A
+// profile is sent again, because the lost part may say that the server refused it.
 func TestLogWithCutAnswer(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "10")

@@ -50,7 +50,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// FuzzPartial: no answer is too strange.
+// FuzzPartial: whatever the answer is, partial does not panic. Its errors are short and contain no header.
 func FuzzPartial(f *testing.F) {
 	f.Add([]byte{0x0a, 4, 8, 2, 0x12, 0})
 	f.Fuzz(func(t *testing.T, answer []byte) {
@@ -61,7 +61,7 @@ func FuzzPartial(f *testing.F) {
 	})
 }
 
-// TestEncodeNoProfile: what is no pprof is an error.
+// TestEncodeNoProfile: if the data is no pprof profile, Encode fails.
 func TestEncodeNoProfile(t *testing.T) {
 	if b, err := new(Collector).Encode(&push.Period{Pprof: []byte("x")}); err == nil {
 		t.Errorf("%d bytes", len(b.Body))

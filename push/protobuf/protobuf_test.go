@@ -10,7 +10,7 @@ import (
 func TestRoundTrip(t *testing.T) {
 	var b []byte
 	b = AppendInt(b, 1, -5)
-	b = AppendInt(b, 2, 0) // is left out
+	b = AppendInt(b, 2, 0) // a zero is left out
 	b = AppendFixed64(b, 3, 1<<63)
 	b = AppendBytes(b, 4, "text")
 	b = AppendBytes(b, 5, []byte{})
@@ -36,6 +36,6 @@ func FuzzEach(f *testing.F) {
 	f.Add(AppendBytes(AppendInt(nil, 1, 5), 2, "x"))
 	f.Add([]byte{0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})
 	f.Fuzz(func(_ *testing.T, b []byte) {
-		_ = Each(b, func(Field, uint64, []byte) {}) // it ends, and reads nothing that is not there
+		_ = Each(b, func(Field, uint64, []byte) {}) // Each must end, and must not read past the end
 	})
 }

@@ -36,7 +36,8 @@ func TestURLs(t *testing.T) {
 	}
 }
 
-// TestLabels: whatever tags are called, their labels are ones that a server takes, and there are not too many.
+// TestLabels: whatever the names of tags are, a server accepts the names of their labels. There are at most maxLabels
+// labels.
 func TestLabels(t *testing.T) {
 	p := &push.Period{Process: push.Process{PID: 17, Title: "puma"}, From: time.Unix(1, 0), Tags: push.Tags{
 		{Key: "service", Value: "shop"}, {Key: "runtime-id", Value: "r"}, {Key: "git.commit.sha", Value: "abc"}, {Key: "__name__", Value: "evil"}, {Key: "7up", Value: "x"}, {Key: "a.b", Value: "1"}, {Key: "a_b", Value: "2"},

@@ -16,10 +16,10 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// kills is how often a process is killed in the midst of its work.
+// kills is how often the test kills a process at work.
 const kills = 200
 
-// TestKilled: however a process that spools is killed, what it has left can be read, and nothing that was put is
+// TestKilled: if a process that uses a spool is killed at any instant, the spool can be read. Nothing that was put is
 // missing.
 func TestKilled(t *testing.T) {
 	rubytest.OftenEnough(t)
@@ -45,7 +45,7 @@ func TestKilled(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		for { // until it has put something: from then on it is at work
+		for { // wait until the process has put something and is at work
 			if info, err := out.Stat(); err == nil && info.Size() > 0 {
 				break
 			}
@@ -72,7 +72,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestFullDisk: on a disk that is full the oldest make room, and what finds none is kept in memory.
+// TestFullDisk: on a full disk, the oldest entries make room. An entry that finds no room is kept in memory.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("ddtop-test", dir, "tmpfs", 0, "size=256k"); err != nil {
@@ -95,7 +95,7 @@ func TestFullDisk(t *testing.T) {
 	if s.Count < 2 || s.Count > 5 || s.Dropped != int64(20-s.Count) || s.InMemory != 0 {
 		t.Errorf("after twenty times 50 KB: %+v", s)
 	}
-	// Somebody else takes all the room.
+	// Another program takes all of the room.
 	foreign, err := os.Create(filepath.Join(dir, "foreign"))
 	if err != nil {
 		t.Fatal(err)

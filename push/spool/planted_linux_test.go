@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
-// TestPlanted: what another user has put into the folder is neither read nor sent, nor removed, and a folder that
+// TestPlanted: files that another user has put into the folder are neither read, nor sent, nor removed. A folder that
 // another user may write to is refused.
 func TestPlanted(t *testing.T) {
 	if os.Getuid() != 0 {
@@ -76,8 +76,8 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
-// TestHostileNames: names that ddtop does not give are left alone, keep no spool from being opened, and change no
-// order.
+// TestHostileNames: files with names that ddtop does not give are left alone. They do not keep a spool from being
+// opened, and do not change the order.
 func TestHostileNames(t *testing.T) {
 	dir := t.TempDir()
 	names := []string{

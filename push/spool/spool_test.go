@@ -15,7 +15,7 @@ import (
 
 var at = time.Unix(1_700_000_000, 0)
 
-// both runs a test with a queue in memory and one in a folder.
+// both runs a test with a queue in memory and with a queue in a folder.
 func both(t *testing.T, l Limits, test func(t *testing.T, q *Queue)) {
 	t.Run("memory", func(t *testing.T) { test(t, InMemory(l)) })
 	t.Run("folder", func(t *testing.T) {
@@ -41,7 +41,7 @@ func put(t *testing.T, q *Queue, text string) {
 	}
 }
 
-// drain takes everything out.
+// drain removes all entries, and returns their data.
 func drain(t *testing.T, q *Queue) string {
 	t.Helper()
 	var all []string
@@ -63,7 +63,7 @@ func drain(t *testing.T, q *Queue) string {
 func TestOldestFirst(t *testing.T) {
 	both(t, Limits{1 << 20, 100}, func(t *testing.T, q *Queue) {
 		put(t, q, "a")
-		if err := q.Put(at.Add(-time.Hour), []byte("b")); err != nil { // a clock that was set back
+		if err := q.Put(at.Add(-time.Hour), []byte("b")); err != nil { // as if the clock was set back
 			t.Fatal(err)
 		}
 		put(t, q, "")
@@ -102,7 +102,8 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// TestTheOneBeingSentStays: what is being sent is not dropped, so that it is not counted both ways.
+// TestTheOneBeingSentStays: an entry that is being sent is not dropped. Otherwise it would count both as sent and as
+// dropped.
 func TestTheOneBeingSentStays(t *testing.T) {
 	both(t, Limits{Bytes: 100, Count: 2}, func(t *testing.T, q *Queue) {
 		put(t, q, "a")
@@ -111,7 +112,7 @@ func TestTheOneBeingSentStays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		put(t, q, "c") // b goes
+		put(t, q, "c") // b is dropped
 		if err := q.Remove(name); err != nil {
 			t.Fatal(err)
 		}
@@ -174,7 +175,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// failing is a store whose disk is full, or gone.
+// failing is a store whose writes fail with err. They succeed if err is nil.
 type failing struct {
 	store
 	err error
@@ -187,7 +188,7 @@ func (f *failing) write(name string, data []byte) error {
 	return f.store.write(name, data)
 }
 
-// TestDiskThatFails: what can't be written is kept in memory, and sent in its turn.
+// TestDiskThatFails: if an entry cannot be written, the queue keeps it in memory, and it comes out in its turn.
 func TestDiskThatFails(t *testing.T) {
 	q := open(t, t.TempDir(), Limits{1000, 10})
 	defer q.Close()
@@ -210,7 +211,7 @@ func TestDiskThatFails(t *testing.T) {
 	}
 }
 
-// TestFolderThatIsGone: a folder that somebody removes, or puts another one in the place of, is made anew, and locked.
+// TestFolderThatIsGone: if the folder is removed or replaced, the queue makes and locks it again.
 func TestFolderThatIsGone(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "spool")
 	q := open(t, dir, Limits{1000, 10})
@@ -232,7 +233,7 @@ func TestFolderThatIsGone(t *testing.T) {
 	if got, s := drain(t, q), q.Stats(); got != "2" || s.Remade != 3 || s.Damaged != 3 || s.Count != 0 {
 		t.Errorf("got %q, %+v", got, s)
 	}
-	// Where it can't be made, what comes is kept in memory.
+	// If the folder cannot be made, new entries are kept in memory.
 	if err := errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
@@ -248,13 +249,13 @@ func TestFolderThatIsGone(t *testing.T) {
 	}
 }
 
-// content is what the n-th Put of the killed process puts: its number, and bytes that follow from it.
+// content returns what the n-th Put of the killed process puts: its number, and bytes that depend on the number.
 func content(n int) []byte {
 	b := fmt.Appendf(nil, "%d ", n)
 	return append(b, bytes.Repeat([]byte{byte(n)}, 1+n*7919%50_000)...)
 }
 
-// TestMain is the process that is killed, too.
+// TestMain also runs the process that TestKilled kills.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("DDTOP_TEST_SPOOL"); dir != "" {
 		fillAndEmpty(dir)
@@ -262,7 +263,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// fillAndEmpty puts entries and takes them out until it is killed, saying "+N" after each put and "-N" before each
+// fillAndEmpty puts entries and removes them until it is killed. It prints "+N" after each put, and "-N" before each
 // removal.
 func fillAndEmpty(dir string) {
 	fail := func(err error) {
@@ -274,7 +275,7 @@ func fillAndEmpty(dir string) {
 	q, err := Open(dir, Limits{1 << 30, 1000})
 	fail(err)
 	n := 0
-	if len(q.entries) > 0 { // goes on where the last one was killed
+	if len(q.entries) > 0 { // go on where the last process was killed
 		last := q.entries[len(q.entries)-1]
 		data, err := q.store.read(last.name)
 		fail(err)
@@ -286,7 +287,7 @@ func fillAndEmpty(dir string) {
 		fail(q.Put(time.Now(), content(n)))
 		fmt.Printf("+%d\n", n)
 		n++
-		if rand.IntN(3) > 0 && len(q.entries) > 1 { // one is always left
+		if rand.IntN(3) > 0 && len(q.entries) > 1 { // one entry is always left
 			name, data, err := q.Oldest()
 			fail(err)
 			fmt.Printf("-%s\n", data[:bytes.IndexByte(data, ' ')])
@@ -295,8 +296,8 @@ func fillAndEmpty(dir string) {
 	}
 }
 
-// checkKilled compares what a killed process has left with what it said: all that was put, and not to be removed, is
-// there, in order and whole.
+// checkKilled compares the spool of a killed process with what the process printed. All entries that were put and not
+// removed must be there, in order and whole.
 func checkKilled(t *testing.T, dir string, said io.Reader, there map[int]bool) {
 	t.Helper()
 	for {
@@ -339,13 +340,13 @@ func checkKilled(t *testing.T, dir string, said io.Reader, there map[int]bool) {
 			t.Errorf("entry %d was put and is not there", n)
 		}
 	}
-	for n := range found { // what was put and not said any more, or not removed any more
+	for n := range found { // these include entries that were put but not printed, and printed but not removed
 		there[n] = true
 	}
 }
 
-// TestMarksOutliveTheQueue: what was noted of an entry is there after a restart, except what is of one run, and goes
-// with the entry.
+// TestMarksOutliveTheQueue: the mark of an entry survives a restart, except for what concerns one run. The mark is
+// removed with its entry.
 func TestMarksOutliveTheQueue(t *testing.T) {
 	dir := t.TempDir()
 	q := open(t, dir, Limits{1000, 10})
@@ -361,7 +362,7 @@ func TestMarksOutliveTheQueue(t *testing.T) {
 	later := time.Now().Add(time.Minute)
 	for name, m := range map[string]Mark{
 		names[0]: {Group: "shop", Failed: 7, Blamed: 4, SentBefore: 9, Until: later},
-		names[1]: {Failed: 1, Until: time.Now().Add(2 * maxUntil)}, // the clock is set back since
+		names[1]: {Failed: 1, Until: time.Now().Add(2 * maxUntil)}, // as if the clock was set back since
 		names[2]: {Failed: 2},
 	} {
 		if err := q.Note(name, m); err != nil {

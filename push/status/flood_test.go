@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// counted is a listener that counts the connections that are open.
+// counted is a listener that counts its open connections.
 type counted struct {
 	net.Listener
 	mu        sync.Mutex
@@ -61,7 +61,7 @@ func serveCounted(t *testing.T, f func() *Figures) *counted {
 	s := Serve(l, true, f)
 	t.Cleanup(func() {
 		ended, cancel := context.WithCancel(context.Background())
-		cancel() // nothing is waited for
+		cancel() // Close must wait for nothing
 		if err := s.Close(ended); err != nil && !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
@@ -86,7 +86,7 @@ func connect(t *testing.T, l net.Listener, text string) net.Conn {
 	return c
 }
 
-// answered asks for the figures and fails unless they come.
+// answered asks for the figures, and fails the test unless they come.
 func answered(t *testing.T, l net.Listener) {
 	t.Helper()
 	if status, text := get(t, "GET", "http://"+l.Addr().String()+"/metrics", ""); status != 200 || !strings.Contains(text, "ddtop_processes 2\n") {
@@ -94,7 +94,8 @@ func answered(t *testing.T, l net.Listener) {
 	}
 }
 
-// TestFlood: however many connections come, 64 are open at a time, and a client that asks is answered.
+// TestFlood: however many connections come, the server serves 64 at a time. A client that sends a request still gets
+// its answer.
 func TestFlood(t *testing.T) {
 	for _, text := range []string{"", "GET /metrics HTTP/1.1\r\nX: "} {
 		t.Run(fmt.Sprintf("%q", text), func(t *testing.T) {
@@ -106,19 +107,19 @@ func TestFlood(t *testing.T) {
 			answered(t, l)
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			if most := maxConnections + 1; l.most > most { // the one that waits for a place
+			if most := maxConnections + 1; l.most > most { // one more connection waits for a place
 				t.Errorf("%d connections were open, at most %d may be", l.most, most)
 			}
 		})
 	}
 }
 
-// TestHalfOpen: a connection without a whole request is closed after the time for a header, though it sends a byte
+// TestHalfOpen: a connection without a whole request is closed after the time for a header, even if it sends a byte
 // now and then.
 func TestHalfOpen(t *testing.T) {
 	t.Parallel()
 	l := serveCounted(t, figures)
-	const late = 8 * time.Second // four times the time for a header, on a machine that is full
+	const late = 8 * time.Second // four times the time for a header, because the machine may be full
 	begun := time.Now()
 	idle, slow := connect(t, l, ""), connect(t, l, "GET /metrics HTTP/1.1\r\nX: ")
 	go func() {
@@ -130,14 +131,14 @@ func TestHalfOpen(t *testing.T) {
 		}
 	}()
 	for name, c := range map[string]net.Conn{"idle": idle, "slow": slow} {
-		_, _ = io.Copy(io.Discard, c) // until it is closed; the slow one is reset
+		_, _ = io.Copy(io.Discard, c) // until the server closes it; the slow connection is reset
 		if d := time.Since(begun); d > late {
 			t.Errorf("the %s one was closed after %v", name, d)
 		}
 	}
 }
 
-// TestSlowReaders: clients that ask and do not read the answers keep no other from its own.
+// TestSlowReaders: clients that ask and do not read their answers do not keep other clients from getting theirs.
 func TestSlowReaders(t *testing.T) {
 	t.Parallel()
 	big := figures()
@@ -150,7 +151,7 @@ func TestSlowReaders(t *testing.T) {
 		if err := c.SetReadDeadline(time.Now().Add(5 * answerPatience)); err != nil {
 			t.Fatal(err)
 		}
-		// That too many ask at a time is an answer too, on a machine that is full.
+		// On a full machine, the answer may be that too many clients ask at a time.
 		begin := make([]byte, len("HTTP/1.1 200"))
 		if _, err := io.ReadFull(c, begin); err != nil || !strings.HasPrefix(string(begin), "HTTP/1.1 ") {
 			t.Fatalf("the request of client %d is not answered: %q, %v", i, begin, err)
@@ -159,7 +160,7 @@ func TestSlowReaders(t *testing.T) {
 	answered(t, l)
 }
 
-// TestNoKeepAlive: a connection is for one request.
+// TestNoKeepAlive: a connection serves only one request.
 func TestNoKeepAlive(t *testing.T) {
 	t.Parallel()
 	l := serveCounted(t, figures)

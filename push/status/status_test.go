@@ -38,7 +38,7 @@ func figures() *Figures {
 	return &Figures{Version: "0.1", CPUNS: 5e8, Processes: 2, Destinations: []push.Stats{{Destination: "file:///x", Sent: 3, LastError: "disk full\nok"}, {Destination: "datadog://y:8126"}}}
 }
 
-// serve starts a server of figures and returns where it is.
+// serve starts a server of figures, and returns its address.
 func serve(t *testing.T, loopback bool, f func() *Figures) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -98,7 +98,8 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// TestExact: with exact mode it is said of how many processes, and which are sampled for a while, why and until when.
+// TestExact: with exact mode, the figures show how many processes are followed exactly. They also name the processes
+// that are only sampled for a while, with the reason and the end of this time.
 func TestExact(t *testing.T) {
 	at := serve(t, true, func() *Figures {
 		f := figures()
@@ -120,7 +121,7 @@ func TestExact(t *testing.T) {
 	}
 }
 
-// TestManyAtOnce: who asks when too many do at a time is told to come again; the others get their answer.
+// TestManyAtOnce: if too many clients ask at a time, a further client gets status 503. The others get their answers.
 func TestManyAtOnce(t *testing.T) {
 	release, asked := make(chan struct{}), make(chan struct{}, maxAtOnce)
 	at := serve(t, true, func() *Figures {
@@ -132,7 +133,7 @@ func TestManyAtOnce(t *testing.T) {
 	var mu sync.Mutex
 	got := make(map[int]int)
 	ask := func() {
-		// An answer that takes the server's patience is cut off: 0.
+		// An answer that takes longer than the server's patience is cut off. The status stays zero then.
 		status := 0
 		if resp, err := http.Get("http://" + at + "/metrics"); err == nil {
 			status = resp.StatusCode
@@ -151,7 +152,7 @@ func TestManyAtOnce(t *testing.T) {
 	refused, _ := get(t, "GET", "http://"+at+"/metrics", "")
 	close(release)
 	wg.Wait()
-	// An answer comes late where the machine is so full that writing it takes the server's patience.
+	// On a very full machine, an answer may take longer than the server's patience. So a status may be zero.
 	if refused != 503 || got[503] > 0 {
 		t.Errorf("the one too many: %d; the others: %s", refused, fmt.Sprint(got))
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// collected is a Machine with a Collector of what it tells, from 5 on.
+// collected is a Machine with a Collector of its changes, from time 5 on.
 type collected struct {
 	t *testing.T
 	m *Machine
@@ -26,7 +26,7 @@ func (c *collected) feed(records ...Record) {
 	}
 }
 
-// fill is Fill of a sample of a time, once all until then has passed, as text.
+// fill lets the time at pass, fills a sample of this time, and returns its changes as text.
 func (c *collected) fill(at int64, lost uint64, list *List) string {
 	c.m.Passed(at)
 	s := sampler.Sample{TimeNS: at, Reads: sampler.Reads{Lost: lost}}
@@ -58,7 +58,7 @@ func (c *collected) want(got, want string) {
 	}
 }
 
-// at is a List of threads.
+// at returns a List of threads.
 func at(threads ...[3]int) *List {
 	l := NewList(len(threads))
 	for _, t := range threads {
@@ -75,7 +75,7 @@ func began(at int64, tid int32, thread, owner uint64) Record {
 
 var both = at([3]int{threadA, 11, 1}, [3]int{threadB, 12, 2})
 
-// TestCollector: a thread's way from the queue to the GVL, over several samples.
+// TestCollector: over several samples, a thread goes from the queue to the GVL.
 func TestCollector(t *testing.T) {
 	c := newCollected(t)
 	c.feed(began(5, 1, threadA, threadA), began(5, 2, threadB, threadA))
@@ -87,12 +87,12 @@ func TestCollector(t *testing.T) {
 	last.DelayNS = 30
 	c.feed(last)
 	c.want(c.fill(400, 0, both), "304-400, 305: 12 (2) chosen, 400: 12 (2) held no CPU 30")
-	// One that comes too late is of after what was told.
+	// A record that comes too late gets a time after the changes that were reported.
 	c.feed(release(390, 2, threadB, 0), exited(395, 2))
 	c.want(c.fill(500, 0, both), "400-500, 401: 12 (2) released, 401: 12 (2) gone")
 }
 
-// TestCollectorFresh: where samples or changes are lost, the next changes that are known begin with all states.
+// TestCollectorFresh: if samples or changes are lost, the next known changes begin with the states of all threads.
 func TestCollectorFresh(t *testing.T) {
 	c := newCollected(t)
 	c.feed(began(5, 1, threadA, threadA), began(5, 2, threadB, threadA))
@@ -110,8 +110,8 @@ func TestCollectorFresh(t *testing.T) {
 	c.want(c.fill(160, 3, both), "140-160, 150: 11 (1) released no CPU 20 doubtful")
 }
 
-// TestCollectorBounds: more changes than a sample may have, or than may wait for one, are dropped, and the states are
-// known afterwards.
+// TestCollectorBounds: changes that exceed the limit of a sample, or of the queue, are dropped. Afterwards the states
+// are known again.
 func TestCollectorBounds(t *testing.T) {
 	for _, n := range []int{sampler.MaxChanges/2 + 1, maxQueued/2 + 1} {
 		c := newCollected(t)
@@ -125,7 +125,7 @@ func TestCollectorBounds(t *testing.T) {
 		if got := c.fill(now, 0, both); n == sampler.MaxChanges/2+1 {
 			c.want(got, "unknown")
 		} else {
-			// What was dropped is of before the last two.
+			// The dropped changes came before the last two.
 			c.want(got, fmt.Sprintf("%d-%d fresh, %d: 11 (1) held, %d: 11 (1) released, %d: 11 (1) held", now-3, now, now-3, now-2, now-1))
 		}
 		c.feed(release(now+5, 1, threadA, 0))
@@ -138,22 +138,23 @@ func TestCollectorBounds(t *testing.T) {
 	}
 }
 
-// TestCollectorThreads: threads come, go, and take the addresses of others; those that no sample lists have no number.
+// TestCollectorThreads: threads begin, end, and take the addresses of others. A thread that no sample lists has no
+// number.
 func TestCollectorThreads(t *testing.T) {
 	c := newCollected(t)
 	c.feed(began(5, 1, threadA, 0))
 	c.want(c.fill(10, 0, both), "5-10 fresh, 5: 11 (1) released")
-	// It ends. A thread that no sample sees gets its address, and then a thread that the next sample lists.
+	// Thread 1 ends. A thread that no sample lists gets its address, and then a thread that the next sample lists.
 	c.feed(exited(20, 1), run(30, 5, threadA), exited(40, 5), run(50, 6, threadA))
 	c.want(c.fill(60, 0, at([3]int{threadA, 13, 6})), "10-60, 20: 11 (1) gone, 30: 0 (5) held, 40: 0 (5) gone, 50: 13 (6) held")
-	// One that was listed before it had a native thread, and has ended before the next sample: the first that has its
-	// address.
+	// A thread was listed before it had a native thread, and has ended before the next sample. It is the first thread
+	// with this address.
 	c.feed(exited(61, 6))
 	starting := at([3]int{threadA, 14, 0})
 	c.want(c.fill(62, 0, starting), "60-62, 61: 13 (6) gone")
 	c.feed(run(63, 7, threadA), exited(64, 7), run(65, 8, threadA), exited(66, 8))
 	c.want(c.fill(70, 0, at()), "62-70, 63: 14 (7) held, 64: 14 (7) gone, 65: 0 (8) held, 66: 0 (8) gone")
-	// One that is listed late says then where it stands.
+	// A thread that is listed late gets its current state then.
 	c.feed(run(75, 9, threadB))
 	c.want(c.fill(80, 0, at()), "70-80, 75: 0 (9) held")
 	c.want(c.fill(90, 0, at([3]int{threadB, 15, 9})), "80-90, 90: 15 (9) held doubtful")

@@ -10,12 +10,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// told keeps what a Machine tells.
+// told keeps the changes that a Machine reports.
 type told []Change
 
 func (k *told) changed(c *Change) { *k = append(*k, *c) }
 
-// String is the changes as text: "100 1 held" is that thread 1 got the GVL at 100.
+// String returns the changes as text. For example, "100 1 held" means that thread 1 got the GVL at 100.
 func (k *told) String() string {
 	var all []string
 	for _, c := range *k {
@@ -31,7 +31,8 @@ func (k *told) String() string {
 	return strings.Join(all, ", ")
 }
 
-// The threads of the tests: rb_thread_t A is of native thread 1, and so on; timer is the timer thread.
+// These are the threads of the tests. The rb_thread_t threadA belongs to the native thread 1, and so on. timer is the
+// timer thread.
 const (
 	threadA, threadB, threadC = 0xa0, 0xb0, 0xc0
 	timer                     = 9
@@ -49,7 +50,7 @@ func release(at int64, tid int32, thread, next uint64) Record {
 	return Record{NS: at, TID: tid, Kind: Signalled, Thread: thread, Owner: next}
 }
 
-// old and slept are records of Ruby up to 3.2.
+// old and slept return records of Ruby up to 3.2.
 func old(at int64, tid int32, thread, owner uint64) Record {
 	return Record{NS: at, TID: tid, Kind: Unlocked, Thread: thread, Owner: owner, Before33: true}
 }
@@ -158,7 +159,7 @@ func TestLostRecordsMakeDoubtful(t *testing.T) {
 	m := NewMachine(k.changed)
 	feed := func(r Record) { m.Feed(&r) }
 	feed(run(100, 1, threadA))
-	m.Lost(300) // some of before 300 are missing
+	m.Lost(300) // some records from before 300 are missing
 	feed(release(250, 1, threadA, threadB))
 	feed(run(280, 2, threadB))
 	feed(release(400, 2, threadB, threadA))
@@ -169,7 +170,8 @@ func TestLostRecordsMakeDoubtful(t *testing.T) {
 	}
 }
 
-// TestGone: a thread whose end is among the lost records is not reported. A thread that made a record since is there.
+// TestGone: if the end of a thread is among the lost records, Gone reports the end. If a thread has made a record
+// since, it has not ended.
 func TestGone(t *testing.T) {
 	k := new(told)
 	m := NewMachine(k.changed)
@@ -180,7 +182,7 @@ func TestGone(t *testing.T) {
 	m.Lost(300)
 	feed(release(400, 1, threadA, threadC))
 	feed(run(410, 3, threadC))
-	m.Gone(500, func(tid int32) bool { return tid == 1 }) // 3 has been seen since: its end will be told
+	m.Gone(500, func(tid int32) bool { return tid == 1 }) // thread 3 has made a record since
 	const want = "100 1 held, 200 2 queued, 210 3 queued, 400 1 released doubtful, 410 3 held doubtful, 500 2 gone doubtful"
 	if got := k.String(); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
@@ -206,7 +208,7 @@ func TestComparedWithSampling(t *testing.T) {
 		m.compared = comparison{}
 		before := m.Checks()
 		m.Compare(c.tid, c.at)
-		m.Compare(c.tid, c.at+1) // is the same look
+		m.Compare(c.tid, c.at+1) // at the same sample
 		after := m.Checks()
 		if got := after.Agreed - before.Agreed; (got == 1) != c.agree || after.Agreed+after.Disagreed != before.Agreed+before.Disagreed+1 {
 			t.Errorf("thread %d at %d: %+v after %+v", c.tid, c.at, after, before)
@@ -214,7 +216,7 @@ func TestComparedWithSampling(t *testing.T) {
 	}
 	before := m.Checks()
 	feed(Record{NS: 31e6, TID: 2, Kind: Exited})
-	m.Compare(2, 32e6) // that may be who has its memory now
+	m.Compare(2, 32e6) // another thread may have its address now
 	if after := m.Checks(); after != before {
 		t.Errorf("one that has ended was compared: %+v", after)
 	}
@@ -236,7 +238,7 @@ func TestPastIsBounded(t *testing.T) {
 	if len(m.past.holds) != maxPast {
 		t.Errorf("%d holds are kept", len(m.past.holds))
 	}
-	m.Compare(1, 100) // long forgotten
+	m.Compare(1, 100) // too old to be kept
 	m.Compare(1, 6*(maxPast-10)*SlackNS)
 	if c := m.Checks(); c.Agreed != 1 || c.Disagreed != 0 {
 		t.Errorf("%+v", c)
@@ -259,7 +261,8 @@ func TestThreadsAreBounded(t *testing.T) {
 	}
 }
 
-// TestSteadyStateAllocatesNothing: a busy process makes 150,000 records a second.
+// TestSteadyStateAllocatesNothing: in the steady state, a Machine allocates nothing. A busy process makes 150,000
+// records a second.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	m := NewMachine(nothing)
 	records := []Record{run(0, 1, threadA), queue(0, 2, threadB, threadA), release(0, 1, threadA, threadB), run(0, 2, threadB), queue(0, 1, threadA, threadB),
@@ -282,8 +285,8 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 
 func nothing(*Change) {}
 
-// FuzzMachine: for any records, changes come in order of time, and each brings its thread into another state. At most
-// one thread holds the GVL at a time.
+// FuzzMachine: for any records, changes come in the order of time, and each changes its thread's state. At most one
+// thread holds the GVL at a time.
 func FuzzMachine(f *testing.F) {
 	f.Add([]byte{1, 1, 1, 1, 3, 1, 2, 2, 2, 1, 1, 0, 3, 3, 1, 2, 0, 0})
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -291,7 +294,7 @@ func FuzzMachine(f *testing.F) {
 		m := NewMachine(k.changed)
 		at := int64(0)
 		for ; len(data) >= 8; data = data[8:] {
-			at += int64(int8(data[0])) // back, too
+			at += int64(int8(data[0])) // time can also go back
 			r := Record{
 				NS: at, TID: 1 + int32(data[1]%4), Kind: Kind(data[2] % 8), Queued: data[3]&1 != 0, Linked: data[3]&2 != 0, Before33: data[3]&4 != 0,
 				Thread: uint64(data[4]%5) << 4, Owner: uint64(data[5]%5) << 4, Last: uint64(data[6]%5) << 4, DelayNS: int64(int8(data[7])),
@@ -332,8 +335,8 @@ func FuzzMachine(f *testing.F) {
 	})
 }
 
-// TestFirstTurn: up to Ruby 3.2 the record of a thread's first turn is made before its thread-local storage says whose
-// it is.
+// TestFirstTurn: up to Ruby 3.2, the record of a thread's first hold does not show the rb_thread_t. It is made before
+// the thread's thread-local storage has it. The Machine finds the state from the owner and earlier records.
 func TestFirstTurn(t *testing.T) {
 	for name, c := range map[string]struct {
 		began []Record

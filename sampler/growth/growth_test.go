@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// program makes counts of a made-up program, two seconds apart: how many objects are alive, and how many are old
+// program makes counts of a made-up program, two seconds apart. It counts the objects that are alive, and the old
 // garbage since the last major collection.
 type program struct {
 	alive   func(second float64) float64
@@ -41,7 +41,8 @@ func TestGrowth(t *testing.T) {
 		name    string
 		p       program
 		seconds float64
-		// rate is the rate of the class that is named, or zero; sure that it is confirmed, leak that it is a leak.
+		// rate is the rate of the named class. It is zero if no class is named. sure means that it is confirmed, and
+		// leak that it is a leak.
 		rate float64
 		sure bool
 		leak bool
@@ -91,8 +92,8 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// TestGrowthStops fills a cache: it is named while it fills. When it is full, it is named as stopped, with its rate.
-// Then it grows again.
+// TestGrowthStops: while a cache fills, its class is named as growing. When the cache is full, the class is named as
+// stopped, with its rate. When it grows again, it is named as growing again.
 func TestGrowthStops(t *testing.T) {
 	alive := func(s float64) float64 { return min(20000, 1000*s) + 100*max(0, s-60) }
 	for _, c := range []struct {
@@ -115,7 +116,7 @@ func TestGrowthStops(t *testing.T) {
 	}
 }
 
-// TestGrowthOfMany gives ten thousand restless classes to compare: none is named.
+// TestGrowthOfMany: of ten thousand classes that change all the time without growing, at most two are named.
 func TestGrowthOfMany(t *testing.T) {
 	noise := rand.New(rand.NewPCG(3, 4))
 	named := 0
@@ -129,8 +130,8 @@ func TestGrowthOfMany(t *testing.T) {
 	}
 }
 
-// TestGrowthWithoutCollections: no object becomes old without a collection, so such counts are not compared. Neither is
-// one during which objects moved.
+// TestGrowthWithoutCollections: without a collection no object becomes old, so such counts are not compared. Counts
+// during which objects moved are not compared either.
 func TestGrowthWithoutCollections(t *testing.T) {
 	var w Watch
 	for i := range 50 {
@@ -142,7 +143,7 @@ func TestGrowthWithoutCollections(t *testing.T) {
 	}
 }
 
-// TestGrowthIsBounded watches for long: the counts that are kept stay few, and a leak stays named.
+// TestGrowthIsBounded: over a long time, few counts are kept, and a leak stays named.
 func TestGrowthIsBounded(t *testing.T) {
 	w := program{alive: func(s float64) float64 { return 20 * s }, major: 30}.watch(2 * 5000)
 	if len(w.points) > maxPoints {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// reach returns which nodes the roots reach, if one node is taken away.
+// reach returns which nodes the roots reach if the node without is removed.
 func reach(g *Graph, without int) []bool {
 	seen := make([]bool, len(g.Nodes))
 	var stack []uint32
@@ -30,7 +30,8 @@ func reach(g *Graph, without int) []bool {
 	return seen
 }
 
-// TestRetained compares retained sizes of random graphs with what is unreachable if an object is taken away.
+// TestRetained: in random graphs, the retained size of an object is the size of all objects that become unreachable
+// without it.
 func TestRetained(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
@@ -67,7 +68,7 @@ func TestRetained(t *testing.T) {
 	}
 }
 
-// build makes a graph of names: the first letter of a node is its class. Edges are "a b label".
+// build makes a graph of named nodes. The first letter of a name is the node's class. An edge is "a b label".
 func build(nodes []string, edges [][3]string, roots [][2]string) *Graph {
 	g := New()
 	index := make(map[string]uint32)
@@ -126,7 +127,8 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// TestPathsOfTree holds a tree of a hundred thousand objects with two variables. All have one path.
+// TestPathsOfTree: in a tree of a hundred thousand objects, each object refers to two others by different variables.
+// All objects together have at most two paths.
 func TestPathsOfTree(t *testing.T) {
 	g := New()
 	typ, class := g.Name("T_OBJECT"), g.Name("Tree")
@@ -147,7 +149,7 @@ func TestPathsOfTree(t *testing.T) {
 	}
 }
 
-// TestUnreached says what no root reaches, and that the retained size of a set counts nothing twice.
+// TestUnreached: the graph reports objects that no root reaches. The retained size of a set counts no object twice.
 func TestUnreached(t *testing.T) {
 	g := build([]string{"x1", "x2", "x3"}, [][3]string{{"x1", "x2", "@n"}}, [][2]string{{"$a", "x1"}})
 	h := g.HoldersOf(g.OfClass("x"), 5)

@@ -16,7 +16,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// socketStat asks `ss` for the accept queue of the listening socket at an address: its length and its limit.
+// socketStat returns the length and the limit of a listening socket's accept queue, as `ss` reports them.
 func socketStat(t *testing.T, network, address string, inNet ...string) (queued, limit int64) {
 	t.Helper()
 	args := append(inNet, rubytest.Program(t, "ss", "iproute2"), "-Hln")
@@ -64,7 +64,7 @@ func openSlow(t *testing.T, pid int) *Slow {
 	return p
 }
 
-// TestAcceptQueues: the queue of each listening socket is what ss says, while no connection is accepted.
+// TestAcceptQueues: while no connection is accepted, the queue of each listening socket equals the output of ss.
 func TestAcceptQueues(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "socket")
 	clients := map[string]int64{}
@@ -72,7 +72,7 @@ func TestAcceptQueues(t *testing.T) {
 	for i, at := range []struct{ network, address string }{{"tcp4", "127.0.0.1:0"}, {"tcp6", "[::1]:0"}, {"unix", path}, {"tcp4", "127.0.0.1:0"}} {
 		l, err := net.Listen(at.network, at.address)
 		if err != nil && at.network == "tcp6" {
-			continue // a machine without IPv6
+			continue // the machine has no IPv6
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -108,7 +108,7 @@ func TestAcceptQueues(t *testing.T) {
 	for _, l := range accept.Listeners {
 		n, ok := clients[l.Address]
 		if !ok {
-			continue // of another test of this process
+			continue // a socket of another test of this process
 		}
 		seen++
 		queued, limit := socketStat(t, networks[l.Address], l.Address)
@@ -121,7 +121,7 @@ func TestAcceptQueues(t *testing.T) {
 	}
 }
 
-// TestAcceptQueueGoes: a socket that was closed is not listed, and its queue is not counted.
+// TestAcceptQueueGoes: if a socket was closed, it is not listed, and its queue is not counted.
 func TestAcceptQueueGoes(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -145,13 +145,14 @@ func TestAcceptQueueGoes(t *testing.T) {
 	}
 }
 
-// TestAcceptQueueOfNamespace: the sockets are read in the process's network namespace, which is not ddtop's.
+// TestAcceptQueueOfNamespace: if a process has another network namespace than ddtop, ddtop reads the sockets of the
+// process's namespace.
 func TestAcceptQueueOfNamespace(t *testing.T) {
 	if os.Getuid() != 0 {
 		rubytest.Skip(t, "only root may make a network namespace")
 	}
 	unshare, ip := rubytest.Program(t, "unshare", "util-linux"), rubytest.Program(t, "ip", "iproute2")
-	// The same port is in use here, with a queue of another length.
+	// The same port is used in ddtop's namespace, with a queue of another length.
 	here, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -183,7 +184,7 @@ func TestAcceptQueueOfNamespace(t *testing.T) {
 	}
 }
 
-// TestAcceptDrops reads the counters of the kernel's table, and none of a table that lacks them.
+// TestAcceptDrops: ddtop reads the counters of the kernel's table. If the table lacks them, it reads none.
 func TestAcceptDrops(t *testing.T) {
 	table := "TcpExt: SyncookiesSent ListenOverflows ListenDrops TCPPrequeued\nTcpExt: 1 23 42 4\nIpExt: ListenOverflows ListenDrops\nIpExt: 7 8\n"
 	if o, d, ok := parseListenDrops([]byte(table)); o != 23 || d != 42 || !ok {
@@ -196,7 +197,7 @@ func TestAcceptDrops(t *testing.T) {
 	}
 }
 
-// TestDropsAreShared: the counters of a network namespace are read once for several of its processes.
+// TestDropsAreShared: if several processes share a network namespace, its counters are read once.
 func TestDropsAreShared(t *testing.T) {
 	dir, err := openDir("/proc/self")
 	if err != nil {

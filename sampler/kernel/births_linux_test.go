@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestBirths: a child is found by its number, with its parent, until it ends. A thread is no child.
+// TestBirths: two calls of Since after a child's start return its PID with its parent, and a third call does not. A
+// thread does not count as a child.
 func TestBirths(t *testing.T) {
 	var b Births
 	now := int64(1)
@@ -17,9 +18,9 @@ func TestBirths(t *testing.T) {
 			t.Error("the first two calls know new processes")
 		}
 	}
-	// If the machine starts very many tasks at once, Since returns all, and the test tries again.
+	// If the machine starts very many tasks at once, Since returns all tasks, and the test tries again.
 	until(t, "a child to be found", func() bool {
-		b.Since(now) // the numbers of the tests' own threads
+		b.Since(now) // skips the PIDs of the test's own threads
 		cmd := exec.Command("sleep", "3600")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)

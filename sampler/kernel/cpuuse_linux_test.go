@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestCPUUse: a process that computes is named with the CPU time that its CPU clock shows (clock_getcpuclockid(3)). The
-// target itself is left out.
+// TestCPUUse: a process that computes is named with the CPU time of its own CPU clock (clock_getcpuclockid(3)). The
+// target itself is not named.
 func TestCPUUse(t *testing.T) {
 	cmd, _ := startHelper(t, "spin", nil)
 	pid := int32(cmd.Process.Pid)
@@ -36,7 +36,7 @@ func TestCPUUse(t *testing.T) {
 			t.Skip("the helper had no CPU for a minute")
 		}
 	}
-	// Both its user and its system time are counted in ticks of 10 ms.
+	// User and system time are each counted in ticks of 10 ms.
 	least := used() - after - 20e6
 	began := time.Now()
 	x := u.read(3e9, 0)
@@ -54,7 +54,7 @@ func TestCPUUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	u.limits = map[string]int64{string(cgroup): 1500}
-	of := u.read(u.nextNS-1, int(pid)) // from the same reading
+	of := u.read(u.nextNS-1, int(pid)) // from the same sample
 	if of.LimitMilli != 1500 {
 		t.Errorf("the limit of a cgroup is %d, and was read as 1500 for another process of it", of.LimitMilli)
 	}
@@ -63,7 +63,8 @@ func TestCPUUse(t *testing.T) {
 	}
 }
 
-// TestCPUUseByName: processes of one name are one user, without the target. The one with most CPU time is named.
+// TestCPUUseByName: processes of one name count as one user, without the target. The process with the most CPU time is
+// named.
 func TestCPUUseByName(t *testing.T) {
 	user := func(pid int32, name string, ns int64) sampler.CPUUser {
 		return sampler.CPUUser{PID: pid, Processes: 1, Name: name, NS: ns}
@@ -78,8 +79,8 @@ func TestCPUUseByName(t *testing.T) {
 	}
 }
 
-// TestCPUUseTurns: a new process with an old number is not compared with the old process. A reading that is too old is
-// not used.
+// TestCPUUseTurns: if a new process has an old process's PID, the two are not compared. A sample that is too old is not
+// used.
 func TestCPUUseTurns(t *testing.T) {
 	own := int32(os.Getpid())
 	var u cpuUses
@@ -87,7 +88,7 @@ func TestCPUUseTurns(t *testing.T) {
 	if u.nextNS != 1e9+firstUseNS {
 		t.Errorf("the second reading is due at %d", u.nextNS)
 	}
-	u.of[own] = processTimes{ns: 1 << 60, start: 1} // an older process with this number
+	u.of[own] = processTimes{ns: 1 << 60, start: 1} // an older process with this PID
 	x := u.read(u.nextNS, 0)
 	if x == nil || u.nextNS < 2e9+useNS || x.FromNS != 1e9 || x.AtNS != 2e9 {
 		t.Fatalf("%+v, the next one at %d", x, u.nextNS)
@@ -105,7 +106,7 @@ func TestCPUUseTurns(t *testing.T) {
 	}
 }
 
-// TestMachineStat: what the kernel's line says.
+// TestMachineStat: the fields of the kernel's line are read right.
 func TestMachineStat(t *testing.T) {
 	const text = "cpu  10 20 30 40 50 60 70 80 90 100\ncpu0 1 2 3 4 5 6 7 8 9 10\ncpu1 0 0 0 0 0 0 0 0 0 0\nintr 5 6\n"
 	if got := parseMachineStat([]byte(text)); got != (machineTimes{600e6, 800e6, 2}) {

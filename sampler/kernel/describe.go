@@ -131,7 +131,7 @@ func (t *Tasks) describeConnect(k *sampler.Kernel, c Call, mem attach.Memory) {
 const maxSockaddr = 128
 
 func (t *Tasks) describePoll(k *sampler.Kernel, c Call, mem attach.Memory) {
-	const pollfdSize = 8 // int fd; short events; short revents
+	const pollfdSize = 8 // the size of struct pollfd (poll(2))
 	wanted := uint32(c.Args[1])
 	n := int(min(wanted, maxPollFDs))
 	k.FDs = int32(min(wanted, 1<<31-1))

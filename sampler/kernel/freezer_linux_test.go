@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestFreezerHidden: where the cgroups of a frozen process are not mounted, the kernel's place of its main thread says
-// that it is frozen.
+// TestFreezerHidden: if the cgroups of a frozen process are not mounted, ddtop still finds that it is frozen. The main
+// thread's place in the kernel shows this.
 func TestFreezerHidden(t *testing.T) {
 	for _, v2 := range []bool{true, false} {
 		cmd := exec.Command("sleep", "3600")
@@ -35,7 +35,7 @@ func TestFreezerHidden(t *testing.T) {
 				} else {
 					f.Thaw(t)
 				}
-				// The cgroup counts a thread as frozen an instant before that sleeps.
+				// The cgroup counts a thread as frozen an instant before the thread sleeps.
 				until(t, fmt.Sprintf("v2 %v, hidden %v: frozen %v", v2, hidden, want), func() bool {
 					got, err := p.Read(1)
 					if err != nil {

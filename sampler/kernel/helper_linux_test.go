@@ -22,25 +22,25 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// The helper is this test binary started again: a process whose threads block in one system call each and which says
-// itself what they block on.
+// The helper is this test binary, started again. Each of its threads blocks in one system call. The helper itself
+// reports what its threads block on.
 
-// blocked is what the helper says about one of its threads.
+// blocked is the helper's report about one of its threads.
 type blocked struct {
 	Case string
 	TID  int32
-	// Comm is the name the thread gave itself.
+	// Comm is the name that the thread gave itself.
 	Comm string
-	// Call is the system call it is about to make.
+	// Call is the system call that the thread is about to make.
 	Call string
-	// FD, FDs, Child are as in sampler.Kernel.
+	// FD, FDs and Child have the same meaning as in sampler.Kernel.
 	FD, FDs, Child int32
 	Peer           sampler.Peer
-	// Pending: the other end can't be named by getpeername yet.
+	// Pending is true if getpeername cannot name the other end yet.
 	Pending bool
 }
 
-// helperEnv tells the helper what to do.
+// helperEnv is the environment variable that tells the helper what to do.
 const helperEnv = "DDTOP_KERNEL_HELPER"
 
 func TestMain(m *testing.M) {
@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 	case "block":
 		runBlocker()
 	case "spin":
-		for n := uint64(1); n != 0; n++ { // some hundred years
+		for n := uint64(1); n != 0; n++ { // runs for hundreds of years
 			spun = n
 		}
 	case "denied":
@@ -61,14 +61,14 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// startHelper starts the helper and returns its process and what it writes.
+// startHelper starts the helper and returns its process and its output.
 func startHelper(t testing.TB, mode string, attr *syscall.SysProcAttr, args ...string) (*exec.Cmd, *bufio.Reader) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), helperEnv+"="+mode, "DDTOP_KERNEL_DIR="+t.TempDir(), "GOMAXPROCS=2")
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = attr
-	// It ends when the pipe to its standard input is closed, so that none is left behind.
+	// The helper ends when the pipe to its standard input is closed, so none is left behind.
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func startHelper(t testing.TB, mode string, attr *syscall.SysProcAttr, args ...s
 	return cmd, bufio.NewReader(out)
 }
 
-// startBlocker starts the helper whose threads block.
+// startBlocker starts the helper in the mode in which threads block.
 func startBlocker(t testing.TB, attr *syscall.SysProcAttr) (*exec.Cmd, []blocked) {
 	t.Helper()
 	cmd, out := startHelper(t, "block", attr)
@@ -119,7 +119,7 @@ func (m processMemory) ReadBatch(ranges []attach.Range) (int, error) {
 	return len(ranges), nil
 }
 
-// must ends the helper with a message.
+// must returns v. If err is an error, it ends the helper with a message.
 func must[T any](v T, err error) T {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "helper:", err)
@@ -136,7 +136,7 @@ type blocker struct {
 	all []blocked
 }
 
-// block starts a thread that says who it is and then calls wait, which is not to return.
+// block starts a thread that reports itself and then calls wait, which must not return.
 func (h *blocker) block(b blocked, wait func()) {
 	tid := make(chan int32)
 	b.Comm = fmt.Sprintf("t%d %.10s", len(h.all), b.Case)
@@ -148,7 +148,7 @@ func (h *blocker) block(b blocked, wait func()) {
 		must0(unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(must(unix.BytePtrFromString(b.Comm)))), 0, 0, 0))
 		tid <- int32(unix.Gettid())
 		for {
-			wait() // signals of the runtime may interrupt it
+			wait() // signals of the runtime may interrupt the call
 		}
 	}()
 	b.TID = <-tid
@@ -168,11 +168,11 @@ func runBlocker() {
 	h.sockets()
 	h.others()
 	must0(json.NewEncoder(os.Stdout).Encode(h.all))
-	io.Copy(io.Discard, os.Stdin) // until the test ends
+	io.Copy(io.Discard, os.Stdin) // returns when the test ends
 	os.Exit(0)
 }
 
-// plain blocks in calls on one descriptor that is not a socket.
+// plain blocks threads in calls on one descriptor that is not a socket.
 func (h *blocker) plain() {
 	buf := make([]byte, 1<<20)
 	link := func(fd int) string { return must(os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))) }
@@ -206,7 +206,7 @@ func (h *blocker) plain() {
 		func() { unix.Flock(b, unix.LOCK_EX) })
 }
 
-// many blocks in calls on several descriptors.
+// many blocks threads in calls on several descriptors.
 func (h *blocker) many() {
 	ev := must(unix.Eventfd(0, unix.EFD_CLOEXEC))
 	ev2 := must(unix.Eventfd(0, unix.EFD_CLOEXEC))
@@ -228,7 +228,7 @@ func (h *blocker) many() {
 	set := poll(pipes...)
 	pollCall, wait := "ppoll", func() { unix.Ppoll(set, nil, nil) }
 	if runtime.GOARCH == "amd64" {
-		const sysPoll = 7 // arm64 has none
+		const sysPoll = 7 // x86_64 only
 		pollCall = "poll"
 		wait = func() { unix.Syscall(sysPoll, uintptr(unsafe.Pointer(&set[0])), uintptr(len(set)), ^uintptr(0)) }
 	}
@@ -248,7 +248,7 @@ func (h *blocker) many() {
 
 	h.block(blocked{Case: "pselect6", Call: "pselect6", FD: int32(pipes[10]), FDs: 3, Peer: pipePeer(pipes[10])},
 		func() {
-			var rd, wr, ex unix.FdSet // the kernel writes into them
+			var rd, wr, ex unix.FdSet // the kernel writes to them
 			rd.Set(pipes[10])
 			rd.Set(pipes[30])
 			ex.Set(pipes[12])
@@ -264,7 +264,7 @@ func (h *blocker) many() {
 		})
 }
 
-// tcpPair returns the blocking descriptors of a connection's two ends and their addresses.
+// tcpPair returns the blocking client descriptor of a connection, and the addresses of its two ends.
 func tcpPair(network, addr string) (client int, clientAddr, serverAddr net.Addr, ok bool) {
 	l, err := net.Listen(network, addr)
 	if err != nil {
@@ -276,7 +276,7 @@ func tcpPair(network, addr string) (client int, clientAddr, serverAddr net.Addr,
 	return fd, c.LocalAddr(), c.RemoteAddr(), true
 }
 
-// dupBlocking takes a descriptor away from Go's poller.
+// dupBlocking returns a blocking duplicate of a descriptor, outside of Go's poller.
 func dupBlocking(c syscall.Conn) int {
 	raw := must(c.SyscallConn())
 	out := -1
@@ -286,7 +286,7 @@ func dupBlocking(c syscall.Conn) int {
 	return out
 }
 
-// keepOpen keeps Go from closing the other descriptors of what the helper's threads wait for.
+// keepOpen keeps Go from closing the other descriptors that the helper's threads wait for.
 var keepOpen []any
 
 func (h *blocker) sockets() {
@@ -300,7 +300,7 @@ func (h *blocker) sockets() {
 	if fd, local, remote, ok := tcpPair("tcp6", "[::1]:0"); ok {
 		recv("tcp6", fd, sampler.Peer{Kind: sampler.PeerTCP, Local: local.String(), Remote: remote.String()})
 	}
-	// A well-known port, on an address of this test's own.
+	// Use a well-known port, on an address that only this test uses.
 	if fd, local, remote, ok := tcpPair("tcp4", fmt.Sprintf("127.%d.%d.1:5432", 1+os.Getpid()>>8&0x7f, os.Getpid()&0xff)); ok {
 		recv("service", fd, sampler.Peer{Kind: sampler.PeerTCP, Local: local.String(), Remote: remote.String(), Service: "PostgreSQL"})
 	}
@@ -327,8 +327,8 @@ func (h *blocker) sockets() {
 	h.connects()
 }
 
-// connects blocks in connect to a listener whose queue is full: the kernel drops what arrives, so the connection is
-// never made.
+// connects blocks a thread in connect to a listener whose queue is full. The kernel drops the packets, so the
+// connection is never made.
 func (h *blocker) connects() {
 	listener := must(unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))
 	must0(unix.Bind(listener, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
@@ -354,7 +354,7 @@ func (h *blocker) connects() {
 		func() { unix.Connect(s, addr) })
 }
 
-// others blocks in calls without a descriptor.
+// others blocks threads in calls without a descriptor.
 func (h *blocker) others() {
 	none := func(name, call string, wait func()) {
 		h.block(blocked{Case: name, Call: call, FD: -1}, wait)
@@ -371,7 +371,7 @@ func (h *blocker) others() {
 
 	child := exec.Command("sleep", "3600")
 	child.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	runtime.LockOSThread() // Pdeathsig is about the thread that forks
+	runtime.LockOSThread() // Pdeathsig follows the thread that forks
 	must0(child.Start())
 	pid := child.Process.Pid
 	h.block(blocked{Case: "wait4", Call: "wait4", FD: -1, Child: int32(pid)}, func() { unix.Wait4(pid, nil, 0, nil) })
@@ -385,8 +385,8 @@ func (h *blocker) others() {
 	}
 }
 
-// pageFault returns a function that touches memory whose pages a userfaultfd has to provide. No code provides them. ok
-// is false if the kernel has no userfaultfd.
+// pageFault returns a function that touches memory whose pages a userfaultfd has to provide. No code provides the
+// pages, so the function blocks. ok is false if the kernel has no userfaultfd.
 func pageFault() (wait func(), ok bool) {
 	const (
 		uffdioAPI      = 0xc018aa3f // _IOWR(0xaa, 0x3f, struct uffdio_api)
@@ -410,10 +410,10 @@ func pageFault() (wait func(), ok bool) {
 	return func() { faulted += page[0] }, true
 }
 
-// faulted keeps the compiler from leaving the read out.
+// faulted keeps the compiler from removing the read.
 var faulted byte
 
-// runDenied becomes nobody and says what it may read of the process given.
+// runDenied changes to an unprivileged user, and reports what this user may read of the given process.
 func runDenied() {
 	var pid int
 	must(fmt.Sscan(os.Args[1], &pid))
@@ -432,7 +432,7 @@ func runDenied() {
 	must0(json.NewEncoder(os.Stdout).Encode(out))
 }
 
-// until calls f till it is true, for at most a minute.
+// until calls f until f returns true, for at most a minute.
 func until(t testing.TB, what string, f func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
@@ -445,5 +445,5 @@ func until(t testing.TB, what string, f func() bool) {
 	}
 }
 
-// spun keeps the compiler from leaving out the loop of the helper that spins.
+// spun keeps the compiler from removing the loop of the helper that spins.
 var spun uint64

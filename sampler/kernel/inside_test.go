@@ -2,7 +2,8 @@ package kernel
 
 import "testing"
 
-// TestInsideOf: the innermost function with words counts. One without is named if the thread cannot be interrupted.
+// TestInsideOf: the innermost kernel function that ddtop has words for gives the text. If none has words, and the
+// thread cannot be interrupted, the innermost function is named.
 func TestInsideOf(t *testing.T) {
 	const flush = "[<0>] blk_io_schedule+0x1/0x2\n[<0>] submit_bio_wait+0x1b/0x20\n[<0>] blkdev_issue_flush.isra.0+0x55/0x70\n[<0>] ext4_sync_file+0x1/0x2\n"
 	for _, c := range []struct {

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestListeners: connections within the machine name the process that listens at their other end. The search goes on
-// beside the sampling. One socket can listen at the addresses of several. A search that was ended is made again.
+// TestListeners: a connection within the machine names the process that listens at its other end, after ResolveSockets.
+// One socket can listen at several addresses. If a search's context has ended, the next search finds the process.
 func TestListeners(t *testing.T) {
 	listener, err := net.Listen("tcp4", "0.0.0.0:0")
 	if err != nil {

@@ -61,7 +61,7 @@ func FuzzParseSmaps(f *testing.F) {
 	})
 }
 
-// oneBlock is memory at an address.
+// oneBlock is a memory that has one block at an address.
 type oneBlock struct {
 	at   uint64
 	data []byte
@@ -81,8 +81,8 @@ func (m oneBlock) ReadBatch(list []attach.Range) (int, error) {
 	return 1, nil
 }
 
-// TestArenaWalk reads blocks of 4,000, 4,000 and 8,384 bytes. The second and the last are free. Wrong sizes
-// are no arena.
+// TestArenaWalk: the walk over an arena reads blocks of 4,000, 4,000 and 8,384 bytes. The second and the last are free.
+// If sizes are wrong, the memory is no arena.
 func TestArenaWalk(t *testing.T) {
 	const at, page = 0x10000, 4096
 	blocks := func(sizes ...uint64) []byte {

@@ -16,11 +16,11 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// sleeping runs a thread that sleeps n times after start, and then ends. It returns its tid.
+// sleeping starts a thread that sleeps n times after start, and then ends. It returns the thread's tid.
 func sleeping(t *testing.T, n int) (tid int32, start chan<- struct{}, slept, ended <-chan struct{}) {
 	t.Helper()
 	tids, begin, done, over := make(chan int32), make(chan struct{}), make(chan struct{}), make(chan struct{})
-	attach.OnOwnThread(func() { // it ends with it
+	attach.OnOwnThread(func() { // the thread ends with the function
 		defer close(over)
 		tids <- int32(unix.Gettid())
 		<-begin
@@ -34,7 +34,7 @@ func sleeping(t *testing.T, n int) (tid int32, start chan<- struct{}, slept, end
 	return <-tids, begin, done, over
 }
 
-// TestMoves: a thread has as many events as the kernel counts switches. They alternate, their times fit, and the
+// TestMoves: a thread has as many events as the kernel counts switches. The events alternate, their times fit, and the
 // thread's end is reported.
 func TestMoves(t *testing.T) {
 	const n = 50
@@ -68,7 +68,7 @@ func TestMoves(t *testing.T) {
 		}
 		return len(slices.DeleteFunc(slices.Clone(all), func(e Move) bool { return e.Kind != MoveIn }))
 	}
-	// The thread may go to sleep for good yet: it is waited for until both counts stand still.
+	// The thread may still be on its way to its last sleep. So wait until both counts stop changing.
 	in, is := read(), turns()-before
 	for deadline := time.Now().Add(rubytest.Timeout); int64(in) != is && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		in, is = read(), turns()-before
@@ -102,7 +102,7 @@ func TestMoves(t *testing.T) {
 	}
 }
 
-// TestMovesTellOfChildren: if a thread makes another one, its event names the new thread.
+// TestMovesTellOfChildren: if a thread starts another thread, its event names the new thread.
 func TestMovesTellOfChildren(t *testing.T) {
 	m := OpenMoves(os.Getpid())
 	defer m.Close()
@@ -113,14 +113,14 @@ func TestMovesTellOfChildren(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, d := range tids { // which of them Go has make the next one is not known
+	for _, d := range tids { // any of these threads may start the next one
 		tid, _ := parseInt32(d.Name())
 		if err := m.Follow(tid); err != nil && !errors.Is(err, ErrGone) {
 			rubytest.Skip(t, "%v", err)
 		}
 	}
 	made := make(map[int32]bool)
-	for range 20 { // threads that are idle serve some of them
+	for range 20 { // idle threads run some of the goroutines
 		go func() {
 			runtime.LockOSThread()
 			want <- int32(unix.Gettid())
@@ -138,8 +138,8 @@ func TestMovesTellOfChildren(t *testing.T) {
 	t.Errorf("thread %d is not among those that were made: %v", child, made)
 }
 
-// TestMovesAreBounded: a ring that is full loses events, which is counted, and goes on. More threads than there is room
-// for are refused, with the reason.
+// TestMovesAreBounded: if a ring is full, lost events are counted, and reading goes on. If there is no room for another
+// thread, Follow returns an error with the reason.
 func TestMovesAreBounded(t *testing.T) {
 	tid, start, slept, _ := sleeping(t, 0)
 	m := OpenMoves(os.Getpid())
@@ -154,7 +154,7 @@ func TestMovesAreBounded(t *testing.T) {
 	start <- struct{}{}
 	<-slept
 	r := m.rings[tid]
-	// What the kernel would have written had it been ten times as much: a lost record.
+	// This is the record of lost events that the kernel writes if the ring is full.
 	var e Move
 	b := make([]byte, 32)
 	copy(b, []byte{recordLost, 0, 0, 0, 0, 0, 32, 0})
@@ -167,9 +167,9 @@ func TestMovesAreBounded(t *testing.T) {
 	}
 }
 
-// TestMovesGrow: a thread whose events had no room gets more, and loses none of as many then.
+// TestMovesGrow: if a thread's events had no room, its ring grows. The same number of events then fits.
 func TestMovesGrow(t *testing.T) {
-	const n = 200 // sleeps, of two events each: more than a page has room for
+	const n = 200 // each sleep has two events, so they need more than a page
 	m := OpenMoves(os.Getpid())
 	defer m.Close()
 	tids, begin, done := make(chan int32), make(chan int), make(chan struct{})
@@ -211,7 +211,8 @@ func TestMovesGrow(t *testing.T) {
 	}
 }
 
-// TestMovesRefused says why, under a filter as containers have, and by the machine's own setting.
+// TestMovesRefused: the error keeps the reason, whether a filter as in containers, or the machine's setting, refuses
+// the events. If there are too many open files, it says what to do.
 func TestMovesRefused(t *testing.T) {
 	m := &Moves{pid: 1, rings: map[int32]*moveRing{}}
 	for err, want := range map[error]error{unix.EPERM: ErrMoves, unix.EACCES: ErrMoves, unix.ENOSYS: ErrMoves, unix.EMFILE: ErrMoves, unix.ESRCH: ErrGone, unix.EINVAL: ErrMoves} {
@@ -224,7 +225,7 @@ func TestMovesRefused(t *testing.T) {
 	}
 }
 
-// FuzzMoves: any bytes for a record are read without a crash.
+// FuzzMoves: reading any bytes as a record does not panic.
 func FuzzMoves(f *testing.F) {
 	f.Add([]byte{14, 0, 0, 0, 0, 0x20, 16, 0, 1, 2, 3, 4, 5, 6, 7, 8})
 	f.Fuzz(func(t *testing.T, b []byte) {

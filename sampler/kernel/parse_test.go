@@ -109,7 +109,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestCallKindsExist: a name that no table has would never be matched.
+// TestCallKindsExist: each name of a call kind is in a table of system calls. A name in no table would never match.
 func TestCallKindsExist(t *testing.T) {
 	have := map[string]bool{}
 	for _, m := range []string{"x86_64", "aarch64"} {
@@ -246,7 +246,7 @@ func TestParseSockaddr(t *testing.T) {
 	}
 }
 
-// TestServiceOfAConnection: the port that a server listens on names the service, at whichever end; one that the kernel
+// TestServiceOfAConnection: the port that a server listens on names the service, at either end. A port that the kernel
 // gave to a client does not.
 func TestServiceOfAConnection(t *testing.T) {
 	for _, c := range []struct{ local, remote, service string }{
@@ -263,8 +263,8 @@ func TestServiceOfAConnection(t *testing.T) {
 	}
 }
 
-// TestNewPeersForLong: a program connects to ever new ports. The peers seen in the last period are kept. Once the
-// others have left there is room for exact ones again.
+// TestNewPeersForLong: if a program connects to new ports all the time, the number of kept peers stays bounded. When
+// the other peers are gone, a new peer is named exactly again.
 func TestNewPeersForLong(t *testing.T) {
 	d := sampler.NewDictionary()
 	k := sampler.NewKeeper(d, 60e9)
@@ -278,7 +278,7 @@ func TestNewPeersForLong(t *testing.T) {
 	most, next := 0, 0
 	for second := range 3600 {
 		s := sampler.Sample{TimeNS: int64(second+1) * 1e9, Threads: make([]sampler.Thread, 1)}
-		for range 100 { // more than fit in the time that is kept
+		for range 100 { // more peers than fit into the time that is kept
 			_, s.Threads[0].Kernel.Peer = connect(next)
 			next++
 		}
@@ -288,7 +288,7 @@ func TestNewPeersForLong(t *testing.T) {
 	if most > maxAnyPeers+maxCachedFDs || len(p.named) > maxAnyPeers+10 {
 		t.Errorf("%d peers held, %d named", most, len(p.named))
 	}
-	for second := range 300 { // now to one peer alone
+	for second := range 300 { // now to only one peer at a time
 		s := sampler.Sample{TimeNS: int64(3601+second) * 1e9, Threads: make([]sampler.Thread, 1)}
 		want, id := connect(next)
 		if s.Threads[0].Kernel.Peer = id; second > 200 && d.Peer(id) != want {
@@ -334,7 +334,7 @@ func TestParseInt32(t *testing.T) {
 	}
 }
 
-// FuzzParsers: no file's contents make a parser panic, and what was taken is within its range.
+// FuzzParsers: for any content of a file, no parser panics, and each result is within its range.
 func FuzzParsers(f *testing.F) {
 	for _, s := range []string{
 		"running\n", "-1 0x7ffd3d2a1c38 0x7f0f2b8a1c1e\n", "0 0x3 0x7f7e152a4000 0x20000 0x7f7e15337b60 0xffffffff 0x0 0x7fffb6983428 0x7f7e154202ad\n",
@@ -388,7 +388,7 @@ func FuzzParsers(f *testing.F) {
 	})
 }
 
-// FuzzSyscallRoundTrip: what the kernel prints is read back.
+// FuzzSyscallRoundTrip: a line as the kernel prints it is read back unchanged.
 func FuzzSyscallRoundTrip(f *testing.F) {
 	f.Add(int64(0), uint64(3), uint64(1), uint64(1<<63), uint64(0), uint64(0), uint64(1<<64-1))
 	f.Fuzz(func(t *testing.T, nr int64, a, b, c, d, e, g uint64) {
@@ -431,10 +431,10 @@ func TestUnifiedCgroup(t *testing.T) {
 	mounts := []cgroupMount{{root: "/", point: "/sys/fs/cgroup/cpu", cpu: true}, {root: "/pod", point: "/sys/fs/cgroup", v2: true}}
 	for _, c := range []struct{ text, want string }{
 		{"1:cpu:/\n0::/pod/app\n", "/sys/fs/cgroup/app"},
-		{"0::/pod\n", ""},      // our own root: the machine's, or the container's
-		{"0::/\n", ""},         // the machine's
-		{"0::/../x\n", ""},     // outside of our namespace
-		{"1:cpu:/pod/a\n", ""}, // v1 has none
+		{"0::/pod\n", ""},      // the root of the own namespace: the machine's, or the container's
+		{"0::/\n", ""},         // the root of the machine
+		{"0::/../x\n", ""},     // outside of the own namespace
+		{"1:cpu:/pod/a\n", ""}, // v1 has no such group
 	} {
 		if got, ok := unifiedCgroup(mounts, c.text); got != c.want || ok != (c.want != "") {
 			t.Errorf("%q: %q, %v", c.text, got, ok)

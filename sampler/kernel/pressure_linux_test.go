@@ -8,7 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestPressure compares with the files of the cgroup or of the machine, read before and after.
+// TestPressure: the pressure of the cgroup or of the machine lies between the values of the files, read before and
+// after.
 func TestPressure(t *testing.T) {
 	p, err := OpenProc(os.Getpid())
 	if err != nil {
@@ -78,8 +79,8 @@ func TestPressure(t *testing.T) {
 	}
 }
 
-// TestFiguresOfSharedCgroup: the processes of a cgroup open its files once. Several of them read them again after
-// sharedNS, and one alone reads them each time.
+// TestFiguresOfSharedCgroup: processes of one cgroup share its open files. If there are several, the files are read
+// again only after sharedNS. A single process reads them each time.
 func TestFiguresOfSharedCgroup(t *testing.T) {
 	open := func() *ProcReader {
 		p, err := OpenProc(os.Getpid())
@@ -101,7 +102,7 @@ func TestFiguresOfSharedCgroup(t *testing.T) {
 	}
 	const began = 1e9
 	readAt(one, began, began)
-	readAt(one, began+1, began+1) // it is alone
+	readAt(one, began+1, began+1) // now the cgroup has one process
 	readAt(other, began+2, began+1)
 	readAt(one, began+sharedNS, began+1)
 	readAt(other, began+1+sharedNS, began+1+sharedNS)

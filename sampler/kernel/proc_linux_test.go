@@ -20,7 +20,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestProc compares with getrusage and the growth of memory that the test itself makes.
+// TestProc: CPU time and page faults of the test process fit getrusage. Its memory grows by about the size that the
+// test maps.
 func TestProc(t *testing.T) {
 	p, err := OpenProc(os.Getpid())
 	if err != nil {
@@ -39,7 +40,7 @@ func TestProc(t *testing.T) {
 	before := rusage(t)
 	got := read()
 	after := rusage(t)
-	const slack = 40e6 // stat counts in 10 ms; ticks are split between user and system
+	const slack = 40e6 // stat counts in units of 10 ms, and splits ticks between user and system
 	cpu := got.UserNS + got.SystemNS
 	if low, high := before.Utime.Nano()+before.Stime.Nano(), after.Utime.Nano()+after.Stime.Nano(); cpu < low-slack || cpu > high+slack {
 		t.Errorf("CPU %d, getrusage says %d to %d", cpu, low, high)
@@ -59,7 +60,7 @@ func TestProc(t *testing.T) {
 	if err := unix.Munmap(b); err != nil {
 		t.Fatal(err)
 	}
-	// The Go runtime may give some memory back meanwhile.
+	// The Go runtime may release some memory meanwhile.
 	if grown < size-8<<20 || grown > size+32<<20 {
 		t.Errorf("%d bytes were touched and RSS grew by %d", size, grown)
 	}
@@ -68,7 +69,8 @@ func TestProc(t *testing.T) {
 	}
 }
 
-// TestProcStopped stops a process and lets it go on; the kernel says by wait4 when it has done either.
+// TestProcStopped: if a process is stopped or continued, ddtop reports this. The test learns from wait4 when either has
+// happened.
 func TestProcStopped(t *testing.T) {
 	cmd := exec.Command("sleep", "3600")
 	if err := cmd.Start(); err != nil {
@@ -123,7 +125,7 @@ func TestReadSelf(t *testing.T) {
 	}
 }
 
-// TestNamespace starts the helper in a PID namespace of its own.
+// TestNamespace: ddtop reads a process in a PID namespace of its own.
 func TestNamespace(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to make a PID namespace")
@@ -171,8 +173,8 @@ func TestNamespace(t *testing.T) {
 	}
 }
 
-// TestThrottling puts a spinning process into a cgroup that may use a twentieth of a CPU. It compares with the cgroup's
-// own file, and then moves the process out again.
+// TestThrottling: if a cgroup limits a spinning process to a twentieth of a CPU, ddtop reports the throttling in the
+// cgroup's file. The limit is in the cgroup above the process's own.
 func TestThrottling(t *testing.T) {
 	dir, v2 := makeCPUCgroup(t)
 	cmd, _ := startHelper(t, "spin", nil)
@@ -192,7 +194,7 @@ func TestThrottling(t *testing.T) {
 	if got := read(); got.Periods != 0 {
 		t.Skipf("this machine limits the tests' own CPU: %+v", got)
 	}
-	// A level below the one with the limit has none of its own.
+	// The cgroup below the one with the limit has no limit of its own.
 	inner := filepath.Join(dir, "inner")
 	if err := os.Mkdir(inner, 0o755); err != nil {
 		t.Fatal(err)
@@ -226,7 +228,8 @@ func TestThrottling(t *testing.T) {
 	cmd.Wait()
 }
 
-// makeCPUCgroup makes a cgroup with a CPU limit of 5 ms in 100 ms, or skips the test with what the kernel said.
+// makeCPUCgroup makes a cgroup with a CPU limit of 5 ms in 100 ms. If the kernel refuses, it skips the test with the
+// reason.
 func makeCPUCgroup(t *testing.T) (dir string, v2 bool) {
 	t.Helper()
 	b, err := readFile("/proc/self/mountinfo")
@@ -287,7 +290,7 @@ func cpuStatFile(t *testing.T, dir string) map[string]int64 {
 	return out
 }
 
-// TestSyscallTable checks the table of this machine against the numbers that Go itself uses.
+// TestSyscallTable: the table of this machine has the numbers that Go itself uses.
 func TestSyscallTable(t *testing.T) {
 	want := map[string]int{"read": unix.SYS_READ, "ppoll": unix.SYS_PPOLL, "pselect6": unix.SYS_PSELECT6, "futex": unix.SYS_FUTEX,
 		"wait4": unix.SYS_WAIT4, "waitid": unix.SYS_WAITID, "epoll_pwait": unix.SYS_EPOLL_PWAIT, "recvfrom": unix.SYS_RECVFROM,
@@ -301,7 +304,7 @@ func TestSyscallTable(t *testing.T) {
 	}
 }
 
-// TestForeignCalls runs a 32-bit program and sees that its system calls are not called by the names of 64-bit ones.
+// TestForeignCalls: the system calls of a 32-bit program do not get the names of 64-bit calls.
 func TestForeignCalls(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("needs a machine that runs 386 programs")
@@ -320,7 +323,7 @@ func TestForeignCalls(t *testing.T) {
 	}
 	defer func() { in.Close(); cmd.Wait() }()
 	tasks, _ := openTasks(t, cmd.Process.Pid)
-	const read386 = "syscall_3" // 3 is read(2) there, and close(2) on x86_64
+	const read386 = "syscall_3" // 3 is read(2) for 32-bit programs, and close(2) on x86_64
 	until(t, "the program to block in read", func() bool {
 		tids, err := tasks.List()
 		if err != nil {
@@ -335,8 +338,8 @@ func TestForeignCalls(t *testing.T) {
 	})
 }
 
-// reader386 is a 32-bit program, an ELF file of one segment, that reads a byte from standard input and exits. To have
-// the Go command build one takes it a minute where nothing of that machine is in its cache.
+// reader386 returns a 32-bit program that reads a byte from standard input and exits: an ELF file of one segment. The
+// Go command would take a minute to build such a program if its cache has nothing for this machine.
 func reader386(t *testing.T) []byte {
 	t.Helper()
 	const base, headers = 0x08048000, 52 + 32

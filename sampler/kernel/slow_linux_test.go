@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestPSS compares with the file itself, read before and after. Two readings are needed, because the parts that other
-// processes share change meanwhile.
+// TestPSS: the PSS equals the value in the file. The test reads the file before and after, and tries again if the
+// values differ, because the shared memory has changed.
 func TestPSS(t *testing.T) {
 	cmd := exec.Command("sleep", "3600")
 	if err := cmd.Start(); err != nil {
@@ -23,11 +23,11 @@ func TestPSS(t *testing.T) {
 	said := func() int64 {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 		if err != nil {
-			t.Skip(err) // before 4.14
+			t.Skip(err) // Linux before 4.14
 		}
 		pss, ok := memoryField(b, "Pss")
 		if !ok || pss <= 0 {
-			return 0 // it has no memory of its own before its exec
+			return 0 // before its exec, it has no memory of its own
 		}
 		return pss
 	}
@@ -39,7 +39,7 @@ func TestPSS(t *testing.T) {
 		before := said()
 		got := p.Read(1, 1, nil)
 		after := said()
-		// The next question comes after ten seconds, not before.
+		// The file is read again only after ten seconds.
 		again := p.Read(2, 1, nil)
 		if p.rollup.nextNS < 1+rollupEveryNS {
 			t.Errorf("one process is read again after %d ns", p.rollup.nextNS)
@@ -67,8 +67,8 @@ func TestPSS(t *testing.T) {
 	}
 }
 
-// TestSwitches compares with what the kernel says in another place, read before and after: the context switches of
-// task/TID/status, which count when a thread leaves a CPU.
+// TestSwitches: the switches lie between the kernel's own counts, read before and after. The counts are the context
+// switches in task/TID/status, which increase when a thread leaves a CPU.
 func TestSwitches(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "while :; do sleep 0.001; done")
 	if err := cmd.Start(); err != nil {
@@ -112,7 +112,7 @@ func TestSwitches(t *testing.T) {
 	least := said() - first
 	got := s.Read(hour, 1, nil).Switches
 	most := said() - begun
-	// Off its CPU it has left one more often than it was given one, or not yet had its first.
+	// A thread off its CPU has left a CPU once more than it got one, or has not yet had its first.
 	if got < least-1 || got > most+1 {
 		t.Errorf("%d switches, the kernel says %d to %d", got, least, most)
 	}
@@ -125,7 +125,7 @@ func TestSwitches(t *testing.T) {
 			t.Fatalf("it switched %d times in a minute", said()-more)
 		}
 	}
-	// Threads that are said to stand still are counted again in the end, because records can be lost.
+	// Threads that seem to stand still are counted again at the end, because records can be lost.
 	s.switches.lacked = 0
 	still := func(int64) bool { return true }
 	if again := s.Read(hour+stillSwitchesNS-1, 1, still).Switches; again != got {

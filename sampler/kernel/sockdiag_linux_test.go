@@ -14,8 +14,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestListenersAmongMany: one question finds the socket that listens at an address, however it listens, and however
-// many connections lead there. A client's port has none.
+// TestListenersAmongMany: one question to the kernel finds the socket that listens at an address, for any kind of
+// listening socket and any number of connections. A client's port has no listener.
 func TestListenersAmongMany(t *testing.T) {
 	tasks, _ := openTasks(t, os.Getpid())
 	diag := tasks.peers.diag()
@@ -26,7 +26,7 @@ func TestListenersAmongMany(t *testing.T) {
 	for _, c := range []struct{ network, address, at string }{
 		{"tcp4", "127.0.0.1:0", "127.0.0.1"},
 		{"tcp4", "0.0.0.0:0", "127.0.0.2"},
-		{"tcp", "[::]:0", "127.0.0.1"}, // both kinds of addresses
+		{"tcp", "[::]:0", "127.0.0.1"}, // listens at IPv4 and IPv6 addresses
 		{"tcp6", "[::1]:0", "::1"},
 	} {
 		t.Run(c.network+c.address, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestSocketsOfAnotherNamespace(t *testing.T) {
 	}
 }
 
-// FuzzSockDiag: an answer of any content is read without a crash, and ends.
+// FuzzSockDiag: reading any answer ends without a panic.
 func FuzzSockDiag(f *testing.F) {
 	f.Add([]byte{}, false)
 	f.Add([]byte(strings.Repeat("\x10\x00\x00\x00\x03\x00", 9)), true)

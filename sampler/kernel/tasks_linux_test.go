@@ -28,7 +28,7 @@ func openTasks(t testing.TB, pid int) (*Tasks, *sampler.Dictionary) {
 	return tasks, d
 }
 
-// TestBlockedThreads compares what is read of each blocked thread with what the program itself says.
+// TestBlockedThreads: what ddtop reads of each blocked thread equals the program's own report.
 func TestBlockedThreads(t *testing.T) {
 	cmd, all := startBlocker(t, nil)
 	pid := cmd.Process.Pid
@@ -46,7 +46,7 @@ func TestBlockedThreads(t *testing.T) {
 				}
 				return call.Name == b.Call
 			})
-			k := sampler.Kernel{FD: 99, FDs: 99, Child: 99, Peer: 99} // of another call before
+			k := sampler.Kernel{FD: 99, FDs: 99, Child: 99, Peer: 99} // left from an earlier call
 			tasks.Describe(&k, call, mem)
 			if k.Syscall != b.Call || k.FD != b.FD || k.FDs != b.FDs || k.Child != b.Child {
 				t.Errorf("got %+v, the program says %+v", k, b)
@@ -67,7 +67,7 @@ func TestBlockedThreads(t *testing.T) {
 				got = dict.Peer(k.Peer)
 			}
 			if got.Local == "" || b.Peer.Local == "" {
-				got.Local, b.Peer.Local = "", "" // a connecting socket's is not known to the program either
+				got.Local, b.Peer.Local = "", "" // the program does not know a connecting socket's address either
 			}
 			if got != b.Peer {
 				t.Errorf("peer %+v, the program says %+v", got, b.Peer)
@@ -123,8 +123,8 @@ func TestBlockedThreads(t *testing.T) {
 	}
 }
 
-// TestSocketsByInode names sockets without pidfd_getfd: by asking the kernel, and by the tables of /proc where ddtop
-// may not ask.
+// TestSocketsByInode: if ddtop may not use pidfd_getfd, it names sockets by asking the kernel. If it may not ask, it
+// names them by the tables of /proc.
 func TestSocketsByInode(t *testing.T) {
 	for _, tables := range []bool{false, true} {
 		t.Run(fmt.Sprintf("tables=%v", tables), func(t *testing.T) { socketsByInode(t, tables) })
@@ -163,7 +163,7 @@ func socketsByInode(t *testing.T, tables bool) {
 			t.Errorf("%s: %+v, the program says %+v", b.Case, p, b.Peer)
 		}
 	}
-	// What was named needs no other search, nor what was not found.
+	// Neither a named socket nor one that was not found causes another search.
 	tasks.peers.fromTable(1)
 	if _, err := tasks.ResolveSockets(t.Context(), tasks.peers.table.nextNS); err != nil {
 		t.Error(err)
@@ -182,7 +182,7 @@ func socketsByInode(t *testing.T, tables bool) {
 	}
 }
 
-// TestCPU compares schedstat with what the kernel says of the same thread through clock_gettime.
+// TestCPU: the CPU time in schedstat equals the kernel's answer to clock_gettime for the same thread.
 func TestCPU(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -202,7 +202,7 @@ func TestCPU(t *testing.T) {
 		}
 		return ru.Utime.Nano() + ru.Stime.Nano()
 	}
-	// The counter moves with the kernel's tick (HZ is 100 or more) and when the thread leaves the CPU.
+	// The counter moves with the kernel's tick (HZ is 100 or more), and when the thread leaves the CPU.
 	const tick = 10e6
 	for range 5 {
 		before := clock()
@@ -266,7 +266,8 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// TestOpenFilesAreBounded: threads beyond the limit are read too, and threads that are not asked for make room.
+// TestOpenFilesAreBounded: threads beyond the limit on open files are read, too. Threads that are not read make room
+// for others.
 func TestOpenFilesAreBounded(t *testing.T) {
 	cmd, all := startBlocker(t, nil)
 	tasks, _ := openTasks(t, cmd.Process.Pid)
@@ -290,7 +291,7 @@ func TestOpenFilesAreBounded(t *testing.T) {
 	if _, ok := tasks.tasks[all[0].TID]; !ok {
 		t.Error("with more threads than room the first ones should keep theirs")
 	}
-	// The others take over once the first are not wanted.
+	// When the first threads are not read, the others get their files.
 	for range 200 {
 		for _, b := range all[10:13] {
 			tasks.CPU(b.TID)
@@ -308,7 +309,7 @@ func TestOpenFilesAreBounded(t *testing.T) {
 	}
 }
 
-// TestReusedTID: a descriptor kept open for an ended thread is opened again when the tid is there again.
+// TestReusedTID: if a new thread has the TID of an ended one, ddtop replaces the open descriptor of the ended thread.
 func TestReusedTID(t *testing.T) {
 	cmd, all := startBlocker(t, nil)
 	tasks, _ := openTasks(t, os.Getpid())
@@ -316,7 +317,7 @@ func TestReusedTID(t *testing.T) {
 	stop := make(chan bool)
 	start := func() int32 {
 		go func() {
-			runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+			runtime.LockOSThread() // never unlocked, so the thread ends with the goroutine
 			tid <- int32(unix.Gettid())
 			<-stop
 		}()
@@ -337,7 +338,7 @@ func TestReusedTID(t *testing.T) {
 	if tasks.tasks[own] != nil {
 		t.Error("the ended thread's files are kept")
 	}
-	// The same with another live thread behind the number: the file of a thread that is gone is replaced.
+	// Here another live thread has the number. The file of the ended thread is replaced.
 	other, _ := openTasks(t, cmd.Process.Pid)
 	if _, err := other.CPU(all[0].TID); err != nil {
 		t.Fatal(err)
@@ -368,13 +369,14 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// TestSteadyStateAllocatesNothing holds what the sampling loop relies on.
+// TestSteadyStateAllocatesNothing: reading the kernel's files again allocates nothing. The sampling loop relies on
+// this.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	cmd, all := startBlocker(t, nil)
 	tasks, _ := openTasks(t, cmd.Process.Pid)
 	for _, b := range all {
 		if b.Pending || b.Call == "waitid" || b.Call == "connect" {
-			continue // asked again each time
+			continue // read again each time
 		}
 		var call Call
 		until(t, b.Call, func() bool { call, _ = tasks.Call(b.TID); return call.Name == b.Call })
@@ -391,7 +393,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	}
 }
 
-// benchTasks finds the helper's thread of a case, asleep.
+// benchTasks returns the sleeping helper thread of a case.
 func benchTasks(b *testing.B, name string) (*Tasks, int32, Call, attach.Memory) {
 	cmd, all := startBlocker(b, nil)
 	tasks, _ := openTasks(b, cmd.Process.Pid)
@@ -460,7 +462,7 @@ func BenchmarkDescribe(b *testing.B) {
 	}
 }
 
-// BenchmarkFirstSight is a socket that was never asked for.
+// BenchmarkFirstSight measures naming a socket for the first time.
 func BenchmarkFirstSight(b *testing.B) {
 	tasks, _, call, _ := benchTasks(b, "tcp")
 	var k sampler.Kernel

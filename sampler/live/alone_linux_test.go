@@ -15,10 +15,10 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// aloneCode starts a thread that Ruby does not know, and that spends its time in small and in large. It adds up the
-// time of both: how long an iteration takes differs between the two, because a CPU's speed depends on where the code
-// is. It leaves out rounds in which it had no CPU. Its turns are short and differ, so that they have no beat with a
-// clock.
+// aloneCode starts a thread that Ruby does not know. The thread spends its time in the functions small and large, and
+// adds up the time of each. It counts time and not iterations, because the speed of an iteration depends on where the
+// code is. It leaves out rounds in which it had no CPU. The lengths of rounds are short and random, so that they do not
+// follow the period of a clock.
 const aloneCode = `
 #include <pthread.h>
 #include <x86intrin.h>
@@ -39,9 +39,9 @@ static void *work(void *x) {
 int start(void) { pthread_t id; return pthread_create(&id, 0, work, 0); }
 `
 
-// TestRunningThreadsThatRubyDoesNotKnow: --native takes whole C stacks of threads that Ruby does not know. Their
-// functions have the shares of the thread's own clock. No sample has these stacks, because they are of no Ruby
-// thread.
+// TestRunningThreadsThatRubyDoesNotKnow: with --native, ddtop takes whole C stacks of threads that Ruby does not know.
+// Each function has the share of stacks that it has of the thread's own time. No sample has these stacks, because they
+// belong to no Ruby thread.
 func TestRunningThreadsThatRubyDoesNotKnow(t *testing.T) {
 	if err := MayRun(); err != nil {
 		t.Skip(err)

@@ -14,7 +14,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/native/clock"
 )
 
-// asksProgram calls functions of asks.c, each from a method of its own. It prints how much memory each has asked for.
+// asksProgram calls each function of asks.c from a method of its own. After each call it prints how many bytes of
+// memory the function has asked for.
 const asksProgram = `
 require "fiddle"
 $stdin.gets
@@ -32,7 +33,7 @@ while line = $stdin.gets
   puts send(name, times.to_i); $stdout.flush
 end`
 
-// startAsking starts the program.
+// startAsking starts asksProgram with a compiled asks.c.
 func startAsking(t *testing.T, r rubytest.Ruby) *rubytest.Process {
 	t.Helper()
 	gcc := rubytest.Program(t, "gcc", "gcc libc6-dev")
@@ -74,8 +75,8 @@ func asksOf(d *sampler.Dictionary, a *sampler.MemoryAsks) map[string]sampler.Mem
 	return out
 }
 
-// TestAsks: the memory that a program asks for is known to the byte, by C function and Ruby method. The part of it that
-// stays mapped is known, too. A reservation and a thread's stack are no memory.
+// TestAsks: ddtop knows to the byte how much memory a program asks for, by C function and Ruby method. It also knows
+// how much of this memory stays mapped. A reservation and a thread's stack do not count as memory.
 func TestAsks(t *testing.T) {
 	if err := MayRun(); err != nil {
 		t.Skip(err)
@@ -95,7 +96,8 @@ func TestAsks(t *testing.T) {
 			return bytes
 		}
 		want := make(map[string]sampler.MemoryAsk)
-		// Each call asks for a block of bytes, or for as much as malloc wants if block is zero.
+		// expect calls a function that asks for a block of bytes. If block is zero, malloc decides how much it asks
+		// for.
 		expect := func(name string, block uint64, held bool) {
 			m := sampler.MemoryAsk{Bytes: ask(name, 10)}
 			if block > 0 {
@@ -127,7 +129,7 @@ func TestAsks(t *testing.T) {
 				t.Errorf("%s: %+v, want %+v", key, g, w)
 			}
 		}
-		const most = 300_000 // what malloc takes at once
+		const most = 300_000 // the most that malloc takes at once
 		if g := got["arena "]; g.Bytes < least || g.Bytes > least+most || g.Held != g.Bytes {
 			t.Errorf("an arena that has %d bytes: %+v", least, g)
 		}
@@ -160,8 +162,8 @@ func followAsks(t *testing.T, p *rubytest.Process) (*Source, Asks) {
 	return s, x
 }
 
-// TestTooManyAsks: a program that asks for memory as often as it can has few stacks copied. All calls are counted, and
-// the result does not claim to know what is still mapped.
+// TestTooManyAsks: if a program asks for memory very often, ddtop copies only few of its stacks. It still counts all
+// calls. The result does not claim to know what is still mapped.
 func TestTooManyAsks(t *testing.T) {
 	if err := MayRun(); err != nil {
 		t.Skip(err)

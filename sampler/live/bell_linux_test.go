@@ -15,7 +15,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// samplingThread returns the TID of the one thread of this process that samples, which has exact timers.
+// samplingThread returns the TID of the only thread of this process that samples. The thread is recognized by its exact
+// timers.
 func samplingThread(t *testing.T) (tid int) {
 	t.Helper()
 	for _, line := range changedThreads(t) {
@@ -29,8 +30,9 @@ func samplingThread(t *testing.T) (tid int) {
 	return tid
 }
 
-// TestIdleProcessRings: the clock of an idle process learns of most moves of a thread within 20 ms. Its ticks alone,
-// which are 125 ms apart and more, would learn of a sixth. While no thread moves it wakes up once a second.
+// TestIdleProcessRings: if a thread of an idle process moves, the clock learns this within 20 ms in most cases. Ticks
+// alone, at least 125 ms apart, would show one move in six so early. While no thread moves, the clock wakes up once a
+// second.
 func TestIdleProcessRings(t *testing.T) {
 	if err := CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)
@@ -79,7 +81,7 @@ func TestIdleProcessRings(t *testing.T) {
 	if soon < enough {
 		t.Errorf("%d of %d moves were known within %v", soon, tries, time.Duration(soonNS))
 	}
-	// Two seconds show it, because ticks of an idle process without rests are 125 to 250 ms apart.
+	// Without rests, ticks of an idle process are 125 to 250 ms apart. So two seconds are enough to see a rest.
 	const restsForNS, mostWakes = 2_000_000_000, 4
 	woken := func() int64 {
 		t.Helper()

@@ -15,8 +15,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// alternates computes at the bottom of a deep stack, which is expensive to read, and of a flat one in turns of 3 to 9 ms.
-// At its end it prints when it did: pairs of CLOCK_MONOTONIC in ns, the deep ones first.
+// alternates computes in turns of 3 to 9 ms. Every other turn is at the bottom of a deep stack, which is expensive to
+// read. At its end it prints when each turn began and ended, in ns of CLOCK_MONOTONIC. The first turn has a deep stack.
 const alternates = `
 def now; Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond); end
 def down(n, &b); n == 0 ? b.call : down(n - 1, &b); end
@@ -38,11 +38,12 @@ until over
 end
 puts log.join(" "); $stdout.flush; $stdin.gets`
 
-// TestBudgetAgainstTheProgramsLog: at rates that a budget has lowered, a program that is dearer to read in one of its
-// phases than in the other is seen in each for as long as its own log says. Where the log says that it was at the
-// instants of the ticks, each of them counting for the time around it, is compared closely: that is what the clock
-// could get wrong. What was read at them is compared more widely: a stack that turns out to be a thousand frames deeper
-// is read by a second call, for which a full machine may let ddtop wait until the program is in another phase.
+// TestBudgetAgainstTheProgramsLog: a program alternates between a deep stack, which is expensive to read, and a flat
+// one. Although a budget has lowered the rates, ddtop sees each phase for its share of time in the program's log. The
+// test makes two comparisons. The first takes the phase that the log has at the time of each tick. Its bound is narrow,
+// because only the clock could make it wrong. The second takes the phase that ddtop has read. Its bound is wide. If a
+// stack is a thousand frames deeper than expected, ddtop needs a second call to read it. On a full machine the program
+// can reach the other phase before this call.
 func TestBudgetAgainstTheProgramsLog(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t) // 20 s
@@ -56,7 +57,7 @@ func TestBudgetAgainstTheProgramsLog(t *testing.T) {
 		dear bool
 	}
 	var looks []look
-	var lowered int64 // ns: by number the first samples, before the rates were decided, can be most of all
+	var lowered int64 // in ns: the first samples, before the rates were decided, can be most of all samples
 	err := s.Run(ctx, func(x *sampler.Sample) {
 		l := look{ns: x.TimeNS}
 		for i := range x.Threads {
@@ -81,9 +82,9 @@ func TestBudgetAgainstTheProgramsLog(t *testing.T) {
 	if all := looks[len(looks)-1].ns - looks[0].ns; lowered < all/2 {
 		t.Errorf("the rates were lowered in %d of %d ns: the budget is to force that", lowered, all)
 	}
-	// Each look counts for the time around it, its cell. What it is wrong by are those of the cell's ns that it calls
-	// what they are not. These add up by turns of the program, of which the rests don't depend on each other: the
-	// deviation of their sum is measured.
+	// Each sample counts for the time around it, its cell. Its error is the time of the cell that was in the other
+	// phase. These errors are added up for each episode of turnsOf turns. The sums of different episodes do not depend
+	// on each other, so the deviation of the total can be measured.
 	var sum, squares, hits, clock, deep, turn, variance float64
 	turns, of := 0, -1
 	for i := 2; i < len(looks)-1; i++ {
@@ -118,11 +119,11 @@ func TestBudgetAgainstTheProgramsLog(t *testing.T) {
 	}
 }
 
-// turnsOf is how many times a program goes through its phases in what counts as one episode: so many that they are
-// longer than the time between two ticks.
+// turnsOf is the number of times that a program goes through its phases in one episode. An episode must be longer than
+// the interval between two ticks.
 const turnsOf = 8
 
-// deepIn is how much of a stretch of time the program was in the deep phase, by its log.
+// deepIn returns how long the program was in the deep phase between two times, by its log.
 func deepIn(at []int64, from, to int64) (ns float64) {
 	k, _ := slices.BinarySearch(at, from)
 	for i := max(k-4, 0) / 4 * 4; i+1 < len(at) && at[i] < to; i += 4 {
@@ -131,7 +132,7 @@ func deepIn(at []int64, from, to int64) (ns float64) {
 	return ns
 }
 
-// numbers are those of a line.
+// numbers parses the integers in a line.
 func numbers(t *testing.T, line string) []int64 {
 	t.Helper()
 	var all []int64

@@ -11,19 +11,22 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// ractorsProgram has one ractor that makes garbage and two that only count, which makes none: whatever collection goes
-// on, neither of them does it.
+// ractorsProgram has one ractor that makes garbage, and two that only count and make none. So only the first can run a
+// collection.
 const ractorsProgram = `
 Warning[:experimental] = false
-counters = 2.times.map { |i| Ractor.new(i) { |n| Thread.current.name = "counts #{n}"; x = 0; x += 1 while x >= 0 } }
+counters = 2.times.map do |i|
+  Ractor.new(i) { |n| Thread.current.name = "counts #{n}"; Ractor.main.send(n); x = 0; x += 1 while x >= 0 }
+end
+2.times { Ractor.receive } # a thread makes objects when it gets its name, so each can have collected until then
 litter = Ractor.new { Thread.current.name = "litters"; keep = []; loop { keep << "x" * 50; keep.clear if keep.size > 200_000 } }
 puts "up"
 $stdout.flush
 sleep
 `
 
-// TestOneRactorCollects: of several ractors' threads at most one collects at an instant, and it is the one that makes
-// garbage.
+// TestOneRactorCollects: at most one thread of several ractors collects at a time. This thread belongs to the ractor
+// that makes garbage.
 func TestOneRactorCollects(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

@@ -19,8 +19,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// gcore has gdb write a core of a living process, which goes on. whole is false where gdb says that it could not read
-// some memory: it leaves zeros there.
+// gcore has gdb write a core of a living process, which goes on. whole is false if gdb reports that it could not read
+// some memory. The core has zeros there.
 func gcore(t *testing.T, pid int) (path string, whole bool) {
 	t.Helper()
 	rubytest.Program(t, "gcore", "gdb")
@@ -35,14 +35,14 @@ func gcore(t *testing.T, pid int) (path string, whole bool) {
 	return path, !strings.Contains(string(out), lost)
 }
 
-// kernelCore has the kernel write a core of a process, which ends by that.
+// kernelCore has the kernel write a core of a process. This ends the process.
 func kernelCore(t *testing.T, p *rubytest.Process) string {
 	t.Helper()
 	// Ruby handles the other signals that dump core.
 	return kernelCoreBy(t, p, func() { p.Signal(t, syscall.SIGTRAP) })
 }
 
-// kernelCoreBy is kernelCore of a process that die ends.
+// kernelCoreBy is kernelCore for a process that the function die ends.
 func kernelCoreBy(t *testing.T, p *rubytest.Process, die func()) string {
 	t.Helper()
 	pattern, err := os.ReadFile("/proc/sys/kernel/core_pattern")
@@ -81,18 +81,18 @@ func openCore(t *testing.T, path, root string) *Core {
 	return c
 }
 
-// TestCoreTruth compares the threads of a core that the kernel wrote, frame by frame with what the parked program says
-// of itself.
+// TestCoreTruth compares the threads of a core that the kernel wrote with what the parked program reports of itself,
+// frame by frame.
 func TestCoreTruth(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartParked(t, rubytest.Options{})
-		began := time.Now().Truncate(time.Second) // files may have their times in seconds
-		// What was mapped is named as the process saw it: below its own root.
+		began := time.Now().Truncate(time.Second) // files may have their times in whole seconds
+		// The core has the names of mapped files as the process saw them, below its own root.
 		compareCore(t, openCore(t, kernelCore(t, p), r.Root), p, truth, began, true)
 	})
 }
 
-// TestCoreOfGDB is TestCoreTruth of gcore's core. What gdb writes does not depend on the Ruby.
+// TestCoreOfGDB is TestCoreTruth for a core of gcore. What gdb writes does not depend on the Ruby.
 func TestCoreOfGDB(t *testing.T) {
 	rubytest.Long(t) // gdb reads libruby's debug information first
 	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
@@ -105,7 +105,7 @@ func TestCoreOfGDB(t *testing.T) {
 	})
 }
 
-// compareCore compares a core that was written after began.
+// compareCore compares a core that was written after began with the program's own report.
 func compareCore(t *testing.T, c *Core, p *rubytest.Process, truth rubytest.Truth, began time.Time, whole bool) {
 	t.Helper()
 	s, err := c.Once(context.Background())
@@ -164,9 +164,9 @@ func coreDifference(dict *sampler.Dictionary, stack sampler.StackID, want []ruby
 	return ""
 }
 
-// TestCoreStates compares states with what a program says its threads wait for: what memory names is right without the
-// kernel, and what only the kernel tells is unknown, never something else. The native stacks of the same core are
-// eu-stack's, and the stacks of waiting threads fit their Ruby frames.
+// TestCoreStates compares states with what a program reports of its threads. States that follow from memory alone are
+// right without the kernel. If only the kernel could name a state, it is unknown, and never something else. The native
+// stacks of the same core equal eu-stack's, and the stacks of waiting threads fit their Ruby frames.
 func TestCoreStates(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartStates(t, rubytest.Options{})
@@ -205,7 +205,8 @@ func TestCoreStates(t *testing.T) {
 	})
 }
 
-// TestCoreErrors says what is wrong with files that are not cores of a Ruby, and with a core cut short.
+// TestCoreErrors: OpenCore returns an error for a core that is cut short, and for a core without its mapped files. It
+// also refuses given files of which none belongs to the core.
 func TestCoreErrors(t *testing.T) {
 	r := rubytest.One(t)
 	p := r.Start(t, "STDOUT.puts :ready; STDOUT.flush; STDIN.gets", rubytest.Options{})

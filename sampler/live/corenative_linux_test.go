@@ -22,9 +22,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/native"
 )
 
-// euStackOfCore returns what elfutils says of a core: the addresses of each thread, innermost first. eu-stack opens the
-// mapped files by their names. The kernel writes these as the process saw them, so eu-stack runs in the process's root,
-// from a copy beside the program. gcore writes them as we see them.
+// euStackOfCore returns what elfutils reads in a core: the addresses of each thread's frames, innermost first. eu-stack
+// opens the mapped files by their names. The kernel writes the names as the process saw them. So eu-stack runs in the
+// process's root, from a copy in the program's folder. gcore writes the names as this process sees them.
 func euStackOfCore(t *testing.T, p *rubytest.Process, core string) map[int32][]uint64 {
 	t.Helper()
 	program := rubytest.Program(t, "eu-stack", "elfutils")
@@ -77,7 +77,7 @@ func euStackOfCore(t *testing.T, p *rubytest.Process, core string) map[int32][]u
 	return out
 }
 
-// stacksOfCore reads a core's native stacks, and fails if it takes longer than a moment.
+// stacksOfCore reads a core's native stacks. It fails the test if this takes longer than onceLimit.
 func stacksOfCore(t *testing.T, c *Core) NativeStacks {
 	t.Helper()
 	sample, err := c.Once(t.Context())
@@ -95,15 +95,16 @@ func stacksOfCore(t *testing.T, c *Core) NativeStacks {
 	return stacks
 }
 
-// inCall reports whether a thread was in a system call when the core was written (orig_rax, arch/x86/entry).
+// inCall reports whether a thread was in a system call when the core was written. orig_rax is not negative then
+// (arch/x86/entry).
 func inCall(c *Core, tid int32) bool {
 	const origAX = 15
 	words, ok := c.core.UserRegisters(tid)
 	return ok && int64(words[origAX]) >= 0
 }
 
-// checkNativeStates: each thread that waits has its C functions below its Ruby frames, and no stack is refused. A
-// thread that ran may have been about to call or to return.
+// checkNativeStates: each thread that waits has its C functions below its Ruby frames, and no such stack is refused. A
+// thread that ran is left out, because it may have been about to call or to return.
 func checkNativeStates(t *testing.T, c *Core, said rubytest.States) {
 	t.Helper()
 	sample, err := c.Once(t.Context())
@@ -163,8 +164,8 @@ func compareNative(t *testing.T, c *Core, truth map[int32][]uint64) {
 	t.Logf("%d threads, %d frames", len(truth), frames)
 }
 
-// TestCoreOfCrash: the stack of a thread that has crashed goes through Ruby's report of it and the signal, to the C
-// function in which it was. The report maps libruby once more.
+// TestCoreOfCrash: the stack of a thread that has crashed contains Ruby's report of the crash, the signal, and the C
+// function that crashed. The report maps libruby once more.
 func TestCoreOfCrash(t *testing.T) {
 	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, "STDOUT.puts :ready; STDOUT.flush; STDIN.gets; Process.kill(:SEGV, $$)", rubytest.Options{})
@@ -190,8 +191,9 @@ func TestCoreOfCrash(t *testing.T) {
 	})
 }
 
-// TestCoreWithOtherRegisters exchanges the registers in a core: for numbers of chance, then for addresses of chance
-// beside the right program counter. No function is shown that was not found by a right register.
+// TestCoreWithOtherRegisters replaces the registers in a core. First it keeps the program counter and takes random
+// addresses for the others. Then it takes random numbers for all. ddtop must not show a function that it could find
+// only by a wrong register.
 func TestCoreWithOtherRegisters(t *testing.T) {
 	r := rubytest.One(t)
 	p, _ := r.StartStates(t, rubytest.Options{})
@@ -224,7 +226,7 @@ func TestCoreWithOtherRegisters(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func(i int, was uint64) uint64
-		most   int // frames of a stack that is shown as whole
+		most   int // limits the frames of a stack that ddtop shows as complete
 	}{{"addresses", address, 1}, {"numbers", number, 0}} {
 		notes := 0
 		for at := 0; ; notes++ {

@@ -11,9 +11,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// TestCountersAtLowRates samples at the rates that a small budget leaves on a full machine. The CPU counters of threads
-// must not get old with them, and the last sample must have them up to the end: what a thread used before that would be
-// missing. It needs a process, because the rule and the end of sampling meet in the clock alone.
+// TestCountersAtLowRates samples at the low rates that a small budget leaves on a full machine. The CPU counters of
+// threads must still be recent. The last sample must have them up to the end, because later CPU time would be missing.
+// The test needs a process, because only the clock applies the rule and the end of sampling together.
 func TestCountersAtLowRates(t *testing.T) {
 	for _, window := range []time.Duration{0, time.Second} {
 		t.Run(window.String(), func(t *testing.T) { countersAtLowRates(t, window) })
@@ -24,7 +24,7 @@ func countersAtLowRates(t *testing.T, window time.Duration) {
 	r := rubytest.One(t)
 	oldest := time.Second
 	if window != 0 {
-		oldest = window / 4 // of a line of one second they are read four times
+		oldest = window / 4 // counters are read four times in a line of one second
 	}
 	p := r.Start(t, `
 		Thread.new { loop { 1 + 1 } }
@@ -36,7 +36,7 @@ func countersAtLowRates(t *testing.T, window time.Duration) {
 	s := open(t, p.PID, live.Options{StackRate: 1, LockRate: 5, Window: window})
 	ctx, cancel := context.WithTimeout(context.Background(), rubytest.Timeout)
 	defer cancel()
-	// Of each thread: when its counters were read last.
+	// read has the time of each thread's last reading of its counters.
 	read := map[sampler.ThreadID]int64{}
 	var endedNS, lastNS int64
 	samples, lockReads := 0, 0

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// TestStatesCountFromBeforeTheirReading: states count from before they were read. Changes are known from after that.
-// So the record of a thread that joins the queue in between is later than the states.
+// TestStatesCountFromBeforeTheirReading: states count from a time before ddtop reads them. Changes are known from a
+// time after the reading. So if a thread joins the queue in between, its record is later than the states.
 func TestStatesCountFromBeforeTheirReading(t *testing.T) {
 	p := rubytest.One(t).Start(t, `100.times { Thread.new { sleep } }; puts 1; $stdout.flush; gets`, rubytest.Options{})
 	p.Line(t)

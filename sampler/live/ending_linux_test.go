@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestNothingIsLostAtTheEnd: whoever ends it in the midst of a batch, what was read until then is delivered, in order
-// and each tick once.
+// TestNothingIsLostAtTheEnd: if sampling ends in the midst of a batch, ddtop delivers all samples that it has read
+// until then. They come in order, each tick once. This holds if the user quits and if the process ends.
 func TestNothingIsLostAtTheEnd(t *testing.T) {
 	for name, end := range map[string]func(p *rubytest.Process, stop context.CancelFunc){
 		"quit":             func(_ *rubytest.Process, stop context.CancelFunc) { stop() },
@@ -52,8 +52,9 @@ func TestNothingIsLostAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestOpenAcrossExec: a process calls exec while it is opened. A source for its first program would tell the end at
-// once. Only a real exec changes what the kernel says of a process, so this is not a cheaper test.
+// TestOpenAcrossExec: a process calls exec while ddtop opens it. openProgram returns ErrReplaced, because a source of
+// the first program would report the end at once. Only a real exec changes what the kernel reports of a process, so no
+// cheaper test can replace this one.
 func TestOpenAcrossExec(t *testing.T) {
 	r := rubytest.One(t)
 	p := r.Start(t, `$stdout.sync = true

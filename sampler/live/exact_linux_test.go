@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// openExact starts a program and puts probes into it.
+// openExact starts a program and opens it. It skips the test if probes cannot be used here.
 func openExact(t *testing.T, r rubytest.Ruby, program string, o rubytest.Options) (*rubytest.Process, *live.Source) {
 	t.Helper()
 	if err := probe.Try(false); err != nil {
@@ -29,7 +29,7 @@ func openExact(t *testing.T, r rubytest.Ruby, program string, o rubytest.Options
 	return p, s
 }
 
-// eachExact runs a test on the Rubies that exact mode is for.
+// eachExact runs a test on each Ruby that exact mode supports.
 func eachExact(t *testing.T, test func(t *testing.T, r rubytest.Ruby)) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		rubytest.NeedExact(t, r)
@@ -37,7 +37,7 @@ func eachExact(t *testing.T, test func(t *testing.T, r rubytest.Ruby)) {
 	})
 }
 
-// watchExactly follows a process until done, which is asked at each sample, says so.
+// watchExactly follows a process in exact mode until done returns true. done is called with each sample.
 func watchExactly(t *testing.T, s *live.Source, done func(*sampler.Sample) bool) (*changing, live.ExactReport) {
 	t.Helper()
 	c := newChanging(t)
@@ -65,7 +65,7 @@ func watchExactly(t *testing.T, s *live.Source, done func(*sampler.Sample) bool)
 	return c, report
 }
 
-// turns is a done that waits until threads other than the main one got the GVL so often.
+// turns returns a done for watchExactly. It waits until threads other than the main one have got the GVL n times.
 func turns(p *rubytest.Process, n int) func(*sampler.Sample) bool {
 	return func(x *sampler.Sample) bool {
 		for _, c := range x.Changes.List {
@@ -77,7 +77,8 @@ func turns(p *rubytest.Process, n int) func(*sampler.Sample) bool {
 	}
 }
 
-// TestExactFollows: two threads that compute take turns, and each wait of one is a turn of the other.
+// TestExactFollows: two threads compute and take turns. ddtop sees the holds of both, and at least one hold that
+// follows a wait.
 func TestExactFollows(t *testing.T) {
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		p, s := openExact(t, r, `$stdout.sync = true
@@ -100,7 +101,8 @@ $stdin.gets`, rubytest.Options{})
 	})
 }
 
-// sends has a process do what it does at a line of input, and says when it is done with it.
+// sends returns a done for watchExactly. At the first sample it sends the process a line. It waits until the process
+// answers with done.
 func sends(t *testing.T, p *rubytest.Process, done string) func(*sampler.Sample) bool {
 	sent, over := false, make(chan struct{})
 	return func(*sampler.Sample) bool {
@@ -117,7 +119,8 @@ func sends(t *testing.T, p *rubytest.Process, done string) func(*sampler.Sample)
 	}
 }
 
-// TestExactChurn: threads that are born and end all the time are all seen, each with a turn, and leave nothing behind.
+// TestExactChurn: threads are born and end all the time. ddtop sees each of them with a hold of the GVL, and keeps none
+// of them after its end.
 func TestExactChurn(t *testing.T) {
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		const born = 3000
@@ -134,7 +137,8 @@ $stdin.gets`, rubytest.Options{})
 	})
 }
 
-// TestExactForks: a process that forks goes on being followed; its children, which have its memory, are no part of it.
+// TestExactForks: a process that forks is still followed. Its children have a copy of its memory, but ddtop does not
+// count their threads.
 func TestExactForks(t *testing.T) {
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		p, s := openExact(t, r, `$stdout.sync = true
@@ -145,14 +149,14 @@ $stdin.gets
 puts "forked"
 $stdin.gets`, rubytest.Options{})
 		c, report := watchExactly(t, s, sends(t, p, "forked"))
-		// The main thread and the one that sleeps; the timer thread of Ruby is no thread of Ruby's.
+		// The main thread and the sleeping one. Ruby's timer thread is not a Ruby thread.
 		if report.Wrong || len(c.since) > 2 {
 			t.Errorf("threads %v; %+v", c.since, report)
 		}
 	})
 }
 
-// TestExactRefuses: what can't be followed is refused, with the reason.
+// TestExactRefuses: if a process cannot be followed in exact mode, ddtop refuses it and names the reason.
 func TestExactRefuses(t *testing.T) {
 	const plain = `$stdout.sync = true
 puts "ready"

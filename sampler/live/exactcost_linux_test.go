@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// BenchmarkExactSource measures what sampling takes of a CPU at the usual rates and in exact mode, in turns, on loads
-// that change the GVL's owner more and more often: what is made of the samples is not in it.
+// BenchmarkExactSource measures the CPU time of sampling at the usual rates and of exact mode, in turns. The GVL
+// changes its owner more often in each load than in the one before. The cost of processing the samples is not included.
 func BenchmarkExactSource(b *testing.B) {
 	const rounds, length = 4, 3 * time.Second
 	handing := func(perSecond int) string {
@@ -71,7 +71,7 @@ func BenchmarkExactSource(b *testing.B) {
 	}
 }
 
-// ownTime is the CPU time of this process.
+// ownTime returns the CPU time of this process.
 func ownTime(tb testing.TB) time.Duration {
 	tb.Helper()
 	var ts unix.Timespec

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// TestExactDoubt: while most of what sampling sees is not what the records say, samples have no changes; the next that
-// have begin anew, with nothing of that time.
+// TestExactDoubt: while most sampled holds of the GVL contradict the records, samples have no changes. When enough of
+// them agree again, changes begin anew. They contain nothing from the time of doubt.
 func TestExactDoubt(t *testing.T) {
 	const thread, tid = 0x1000, 1
 	x := &exactRun{fromNS: 1, changes: exact.NewCollector(1)}
@@ -28,7 +28,7 @@ func TestExactDoubt(t *testing.T) {
 		if c := sampled(); !c.Known() || i > 0 && c.Fresh {
 			t.Fatalf("%d turns do not fit: %+v", i, c)
 		}
-		x.to.Compare(100+i, now) // which is none of the threads
+		x.to.Compare(100+i, now) // TID 100+i belongs to none of the threads
 	}
 	for i := range doubtFrom {
 		if c := sampled(); c.Known() || len(c.List) > 0 {

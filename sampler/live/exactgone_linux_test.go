@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// TestExactForgets: no ended thread stays in the samples. Threads end by themselves, are killed wherever they are, end by
-// an exception of another thread, or belong to a child process.
+// TestExactForgets: no thread that has ended stays in the changes of samples. Threads end by themselves, are killed at
+// any place, end by another thread's exception, or belong to a child process.
 func TestExactForgets(t *testing.T) {
 	const program = `$stdout.sync = true
 Thread.report_on_exception = false
@@ -48,7 +48,7 @@ $stdin.gets`
 				sent = true
 				go func() { p.Send(t, "go"); p.Expect(t, "done"); close(over) }()
 			case doneNS != 0 && c.toNS > doneNS:
-				// Native threads end a little after Ruby's, some of them after the last sample here.
+				// Native threads end a little after their Ruby threads, and sometimes after this sample.
 				if settled = len(c.missing(p.PID)) == 0; settled {
 					cancel()
 				}
@@ -73,7 +73,7 @@ $stdin.gets`
 	})
 }
 
-// missing are the native threads that changes tell of as being there, and that the kernel does not know (any more).
+// missing returns the native threads that are still in the states, although the kernel does not have them.
 func (c *changing) missing(pid int) []string {
 	var tids []string
 	for tid := range c.states {

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// TestExactGroup: each process of a Group has an exact mode of its own.
+// TestExactGroup: exact mode is switched on and off for each process of a Group separately.
 func TestExactGroup(t *testing.T) {
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		if err := probe.Try(false); err != nil {

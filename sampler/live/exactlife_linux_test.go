@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// TestExactModeEnds: what happens to the process ends exact mode, which says why; what is sampled goes on where there
-// is something to sample, without changes.
+// TestExactModeEnds: if something happens to the process, exact mode ends and names the reason. If the process still
+// lives, sampling goes on without changes.
 func TestExactModeEnds(t *testing.T) {
 	for name, c := range map[string]struct {
 		last, says string
@@ -67,7 +67,7 @@ func TestExactModeEnds(t *testing.T) {
 					t.Errorf("%+v", st)
 				}
 				if c.goesOn {
-					// It can be asked for again, and works or is refused with the reason.
+					// Exact mode can be requested again. It starts, or is refused with the reason.
 					err := s.Exact(t.Context(), live.ExactOptions{MaxCost: 1})
 					if name == "becomes dear" && err != nil || name == "makes a ractor" && err == nil {
 						t.Errorf("asked for again: %v", err)
@@ -78,8 +78,8 @@ func TestExactModeEnds(t *testing.T) {
 	}
 }
 
-// TestExactModePhases: what Ruby itself says of when it computed without giving up the GVL, and when it slept, is what
-// the changes say.
+// TestExactModePhases: a program logs when it computed without giving up the GVL, and when it slept. The changes agree
+// with this log.
 func TestExactModePhases(t *testing.T) {
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		const phases = 40
@@ -120,7 +120,7 @@ $stdin.gets`, rubytest.Options{})
 				}
 			})
 		}()
-		// It begins once changes are told, which a full machine may be late with.
+		// The program begins after the first sample with changes, which can come late on a full machine.
 		select {
 		case <-known:
 		case <-ctx.Done():
@@ -136,7 +136,7 @@ $stdin.gets`, rubytest.Options{})
 		if _, err := s.EndExact(); err != nil {
 			t.Fatal(err)
 		}
-		// While it computes it holds the GVL; between two phases it has given it away, and taken it again.
+		// While the thread computes, it holds the GVL. Between two phases it gives the GVL away and takes it again.
 		for i, phase := range log {
 			state, released := sampler.GVLGone, 0
 			for _, y := range told {
@@ -155,8 +155,8 @@ $stdin.gets`, rubytest.Options{})
 	})
 }
 
-// TestExactModeHungTaker: while nobody takes the samples, the probes are taken out all the same when they are too dear;
-// what had been taken comes when somebody takes it again, and then samples without changes.
+// TestExactModeHungTaker: if the consumer of samples hangs, ddtop still removes probes that are too expensive. When the
+// consumer goes on, it first gets the samples from before, and then samples without changes.
 func TestExactModeHungTaker(t *testing.T) {
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		p, s := openExact(t, r, `$stdout.sync = true
@@ -198,7 +198,7 @@ $stdin.gets`, rubytest.Options{})
 	})
 }
 
-// TestExactModeClose: a Source that is closed takes its probes out, and refuses to put others in.
+// TestExactModeClose: Close removes the probes of a Source. A closed Source refuses to insert new ones.
 func TestExactModeClose(t *testing.T) {
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		p, s := openExact(t, r, "$stdout.sync = true\nputs 'ready'\n$stdin.gets", rubytest.Options{})
@@ -209,7 +209,7 @@ func TestExactModeClose(t *testing.T) {
 		if report, err := other.EndExact(); err != nil || report != (live.ExactReport{}) || other.ExactStatus() != (sampler.ExactStatus{}) {
 			t.Errorf("%+v, %v, %+v before", report, err, other.ExactStatus())
 		}
-		// Two follow one process; the end of one is not the other's.
+		// Two Sources follow one process. If one of them ends, the other goes on.
 		for _, x := range []*live.Source{s, other} {
 			if err := x.Exact(t.Context(), live.ExactOptions{MaxCost: 1}); err != nil {
 				t.Fatal(err)
@@ -233,8 +233,8 @@ func TestExactModeClose(t *testing.T) {
 	})
 }
 
-// TestExactModePark: once Park has returned no probe is in the process, nor one of those that were just being put in;
-// resume puts them in again.
+// TestExactModePark: when Park returns, the process has no probes, not even probes that were just being inserted.
+// resume inserts them again.
 func TestExactModePark(t *testing.T) {
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		p, s := openExact(t, r, "$stdout.sync = true\nputs 'ready'\n$stdin.gets", rubytest.Options{})
@@ -242,7 +242,7 @@ func TestExactModePark(t *testing.T) {
 			on := make(chan error, 1)
 			go func() { on <- s.Exact(t.Context(), live.ExactOptions{MaxCost: 1}) }()
 			for deadline := time.Now().Add(rubytest.Timeout); len(probesOpen(t)) == 0 && time.Now().Before(deadline); {
-				time.Sleep(time.Millisecond) // until they are being put in
+				time.Sleep(time.Millisecond) // until the probes are being inserted
 			}
 			resume := s.Park()
 			if open, n := probesOpen(t), rubytest.ChangedCode(t, p.PID); len(open) > 0 || n != 0 {

@@ -14,19 +14,19 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// changing follows the Changes of samples, and finds what can't be.
+// changing follows the Changes of samples, and fails the test if they are impossible.
 type changing struct {
 	t *testing.T
-	// toNS is until when the last sample's changes went; 0: it had none.
+	// toNS is the time up to which the last sample's changes are known. It is zero if that sample had none.
 	toNS    int64
 	states  map[int32]sampler.GVLState // by native thread
 	since   map[int32]int64
 	threads map[sampler.ThreadID]int // changes of threads that samples list
-	// turns is how often a native thread got the GVL, waits how many of the turns came after a wait.
+	// turns counts how often a native thread got the GVL. waits counts how many of these holds came after a wait.
 	turns map[int32]int
 	waits int
-	// known counts the samples with changes, fresh those that begin anew, unlisted changes of threads that no sample
-	// lists.
+	// known counts the samples with changes. fresh counts the samples whose changes begin anew. unlisted counts changes
+	// of threads that no sample lists.
 	samples, known, fresh, changes, unlisted int
 	fromNS                                   int64
 	lastNS, gapNS                            int64
@@ -81,14 +81,14 @@ func (c *changing) take(s *sampler.Sample) {
 	}
 }
 
-// change takes one change. begins: it is a state at the beginning.
+// change takes one change. begins is true if it is the state of a thread at the beginning.
 func (c *changing) change(y *sampler.Change, begins bool) {
 	old, known := c.states[y.TID]
 	if known && !begins && old == sampler.GVLHeld && y.State == old && y.Stack != 0 {
-		return // what it runs
+		return // a stack of the thread that holds the GVL
 	}
 	if known && !begins && y.State == old && y.Doing.Kind != sampler.DoingUnknown {
-		return // what it does there
+		return // what the thread does in the same state
 	}
 	switch {
 	case begins && known:
@@ -116,7 +116,7 @@ func (c *changing) change(y *sampler.Change, begins bool) {
 	}
 }
 
-// TestExactSamples: the Changes of samples join, and are possible.
+// TestExactSamples: the Changes of consecutive samples follow each other without a gap, and each change is possible.
 func TestExactSamples(t *testing.T) {
 	for name, load := range map[string]string{
 		"computing":     `4.times { Thread.new { n = 0; loop { n += 1 } } }`,
@@ -138,7 +138,7 @@ func TestExactSamples(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), rubytest.Timeout)
 				defer cancel()
 				var until time.Time
-				const least = 3 // threads, which a full machine may not let run within the time
+				const least = 3 // threads, because a full machine may not let more run within the time
 				if err := s.Run(ctx, func(x *sampler.Sample) {
 					c.take(x)
 					if c.known == 1 {
@@ -170,7 +170,7 @@ func TestExactSamples(t *testing.T) {
 	}
 }
 
-// probesOpen lists the descriptors of BPF programs, their maps and what they hang on that this process has open. It
+// probesOpen lists the descriptors of BPF programs, their maps and their attachments that this process has open. It
 // leaves out the iterator that reads the native stacks of threads that wait for long.
 func probesOpen(t *testing.T) (open []string) {
 	t.Helper()
@@ -181,11 +181,11 @@ func probesOpen(t *testing.T) (open []string) {
 	program := regexp.MustCompile(`(?m)^prog_id:\s*\d+$`)
 	var iterator string
 	for _, e := range list {
-		to, _ := os.Readlink("/proc/self/fd/" + e.Name()) // that of the folder itself is closed by now
+		to, _ := os.Readlink("/proc/self/fd/" + e.Name()) // the descriptor of the folder itself is closed by now
 		if !strings.HasPrefix(to, "anon_inode:bpf") && to != "anon_inode:[perf_event]" {
 			continue
 		}
-		info, _ := os.ReadFile("/proc/self/fdinfo/" + e.Name()) // names its kind
+		info, _ := os.ReadFile("/proc/self/fdinfo/" + e.Name()) // fdinfo names the kind of the descriptor
 		if strings.Contains(string(info), "\ttask\n") && strings.Contains(string(info), "\titer\n") {
 			iterator = program.FindString(string(info))
 		}
@@ -196,9 +196,9 @@ func probesOpen(t *testing.T) (open []string) {
 	})
 }
 
-// TestExactOnAndOff switches exact mode on and off while samples are taken: each time there are changes in between, and
-// afterwards the process's code is what it was, and nothing is left open. How long samples were apart is printed, not
-// judged.
+// TestExactOnAndOff switches exact mode on and off while samples are taken. Each time there are changes in between.
+// Afterwards the process's code is unchanged, and no descriptor is left open. The longest gap between samples is
+// printed, but not checked.
 func TestExactOnAndOff(t *testing.T) {
 	times := 50
 	if rubytest.Short(t) {

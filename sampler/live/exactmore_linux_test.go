@@ -10,8 +10,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// TestExactModeMayCostMore: exact mode that costs more than --exact-cost goes on while TakeMore allows it, and ends at
-// its limit soon after that. The program computes between its system calls, so the probes cost it one to five percent.
+// TestExactModeMayCostMore: while TakeMore allows it, exact mode goes on although it costs more than --exact-cost. When
+// TakeMore ends, exact mode ends soon at its limit. The program computes between its system calls, so the probes cost
+// it one to five percent.
 func TestExactModeMayCostMore(t *testing.T) {
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		_, s := openExact(t, r, `$stdout.sync = true

@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/redact"
 )
 
-// TestExactWithoutHits: exact mode ends itself when sampling sees the GVL change hands and the probes record nothing of
-// it. No sample calls a change known from the first such change on.
+// TestExactWithoutHits: exact mode ends itself if sampling sees the GVL change hands and the probes record nothing.
+// After the first such change of hands, no sample has known changes.
 func TestExactWithoutHits(t *testing.T) {
 	if err := probe.Try(false); err != nil {
 		rubytest.Skip(t, "%v", err)
@@ -35,7 +35,7 @@ $stdin.gets`, rubytest.Options{})
 		if err := s.Exact(t.Context(), ExactOptions{MaxCost: 1}); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.exact.now.Load().probes.Stop(); err != nil { // as if no thread came past one
+		if err := s.exact.now.Load().probes.Stop(); err != nil { // as if no thread came past a probe
 			t.Fatal(err)
 		}
 		p.Send(t, "go")
@@ -50,7 +50,7 @@ $stdin.gets`, rubytest.Options{})
 				}
 				owner = x.Ractors[0].OwnerStart
 			}
-			// The first samples can have been taken before exact mode began.
+			// The first samples may have been taken before exact mode began.
 			if moves > 3*movesProve && x.Changes.Known() {
 				t.Errorf("changes are called known after the GVL was seen to change hands %d times: %+v", moves, x.Changes)
 			}
@@ -73,13 +73,13 @@ $stdin.gets`, rubytest.Options{})
 	})
 }
 
-// TestPanicRefusesOneProcess: a panic while a process is opened, or while probes are put into it, is an error that
-// names the process. Others are opened as before.
+// TestPanicRefusesOneProcess: if ddtop panics while it opens a process or inserts probes, it returns an error that
+// names the process. Other processes can still be opened.
 func TestPanicRefusesOneProcess(t *testing.T) {
 	r := rubytest.One(t)
 	p := r.Start(t, "$stdout.sync = true\nputs %q(ready)\n$stdin.gets", rubytest.Options{})
 	p.Expect(t, "ready")
-	_, err := Open(t.Context(), p.PID, Options{Redactor: new(redact.Redactor)}) // one that has no maps
+	_, err := Open(t.Context(), p.PID, Options{Redactor: new(redact.Redactor)}) // a Redactor that has no maps
 	var which *attach.TargetError
 	if !errors.Is(err, attach.ErrFault) || !errors.As(err, &which) || which.PID != p.PID {
 		t.Fatalf("%v", err)

@@ -12,9 +12,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// loggedCalls has threads that go through one of their methods after the other, in each of which they hand the GVL on
-// and wait for it some times, within C functions, blocks and other methods; each call is logged, by the program itself.
-// A line given to it has it write the log: thread, method, begin and end, of calls that have ended.
+// loggedCalls has threads that call their own methods one after the other. In each call the thread gives the GVL away
+// and waits for it several times, within C functions, blocks and other methods. The program logs each call. When it
+// gets a line, it prints the log: the name of the method with the thread's number, the begin, and the end.
 const loggedCalls = `$stdout.sync = true
 require "json"
 io = IO.pipe
@@ -56,9 +56,9 @@ $stdin.gets`
 
 var ofLog = regexp.MustCompile(`^[a-z]+_\d$`)
 
-// TestExactStacks: a wait that says with which stack it ended was in the very call that the program itself logged for
-// that time, whoever's turn it was before and after, and however short it was. What sampling tells of the others is
-// counted.
+// TestExactStacks: if a wait has a stack, its method is the one that the program's log has for that time. This holds
+// for short waits too, and for any order of threads. Waits without a stack have their method from sampling. The test
+// only counts how many of these are wrong.
 func TestExactStacks(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -97,7 +97,7 @@ func TestExactStacks(t *testing.T) {
 		}
 		p.Send(t, "")
 		p.JSON(t, &calls)
-		byThread := make(map[byte][]int) // calls of a thread, by their begin
+		byThread := make(map[byte][]int) // indexes of a thread's calls, ordered by their begin
 		for i := range calls {
 			n := calls[i].Name[len(calls[i].Name)-1]
 			byThread[n] = append(byThread[n], i)
@@ -113,7 +113,7 @@ func TestExactStacks(t *testing.T) {
 			}
 			return ""
 		}
-		// The number of a thread is that of its methods.
+		// A thread has the same number as its methods.
 		numbers := make(map[sampler.ThreadID]byte)
 		exact, sampled, wrong, kinds := 0, 0, 0, make(map[string]int)
 		for i := range told.waits {

@@ -14,13 +14,14 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// exactTimes keeps what a stream.Stream tells, by native thread.
+// exactTimes keeps the intervals and waits that a stream.Stream reports, by native thread.
 type exactTimes struct {
 	gvl.Ignore
 	tids      map[sampler.ThreadID]int32
 	intervals []gvl.Interval
 	waits     []gvl.Wait
-	// broken: samples were too far apart, or one did not list a thread that others did before and after, or had no
+	// broken is true if samples were too far apart, or if a sample did not list a thread that an earlier one listed. It
+	// is also true if a sample had no changes and the sample before had some. known reports whether the last sample had
 	// changes.
 	broken, known bool
 }
@@ -39,7 +40,7 @@ func (e *exactTimes) Tick(k *gvl.Tick) {
 	}
 }
 
-// doing is what a thread does with the GVL.
+// doing is what a thread does with regard to the GVL.
 type doing uint8
 
 const (
@@ -48,14 +49,14 @@ const (
 	released
 )
 
-// span is a stretch of time in which a native thread did one thing.
+// span is an interval in which a native thread did one thing.
 type span struct {
 	tid          int32
 	does         doing
 	fromNS, toNS int64
 }
 
-// spanWait is a wait for the GVL, by native threads.
+// spanWait is a wait for the GVL, with native threads.
 type spanWait struct {
 	tid                  int32
 	fromNS, toNS         int64
@@ -63,19 +64,19 @@ type spanWait struct {
 	firstHolder, lastOne int32
 }
 
-// replayed is what changes say themselves, one after the other.
+// replayed follows changes one after the other, without a stream.Stream.
 type replayed struct {
-	unchosen bool // no thread is chosen (Ruby up to 3.2)
+	unchosen bool // no thread is ever chosen (Ruby up to 3.2)
 	threads  map[int32]*replayedThread
-	// holder has the GVL, chosen is the next one to, last had it last. They are 0 if there is none. freedNS is when a
-	// thread gave it away last.
+	// holder is the thread that has the GVL. chosen is the thread that gets it next. last is the thread that had it
+	// last. Each is zero if there is no such thread. freedNS is the last time when a thread gave the GVL away.
 	holder, chosen, last int32
 	freedNS              int64
 	spans                []span
 	waits                []spanWait
 }
 
-// replayedThread is a thread since its last change.
+// replayedThread is the state of a thread since its last change.
 type replayedThread struct {
 	is                sampler.GVLState
 	sinceNS, chosenNS int64
@@ -83,7 +84,7 @@ type replayedThread struct {
 	first             int32
 }
 
-// doingOf is what a thread in a state does.
+// doingOf returns what a thread in a state does.
 func doingOf(g sampler.GVLState) doing {
 	switch g {
 	case sampler.GVLHeld:
@@ -94,7 +95,7 @@ func doingOf(g sampler.GVLState) doing {
 	return released
 }
 
-// take takes the changes of a sample.
+// take processes the changes of a sample.
 func (r *replayed) take(c *sampler.Changes) {
 	for i := range c.List {
 		g := &c.List[i]
@@ -124,7 +125,8 @@ func (r *replayed) take(c *sampler.Changes) {
 		if g.State == sampler.GVLGone {
 			delete(r.threads, g.TID)
 		}
-		if g.State == sampler.GVLChosen { // a thread that gave the GVL away and queued in that moment waits for this one
+		// A thread that gave the GVL away and queued at the same time waits for the chosen thread.
+		if g.State == sampler.GVLChosen {
 			for tid, x := range r.threads {
 				if tid != g.TID && doingOf(x.is) == waiting && x.sinceNS == g.AtNS && x.first == 0 {
 					x.first = g.TID
@@ -134,7 +136,7 @@ func (r *replayed) take(c *sampler.Changes) {
 	}
 }
 
-// leave ends what a thread did.
+// leave ends the thread's present span.
 func (r *replayed) leave(g *sampler.Change, t *replayedThread) {
 	r.spans = append(r.spans, span{g.TID, doingOf(t.is), t.sinceNS, g.AtNS})
 	if r.chosen == g.TID {
@@ -158,7 +160,7 @@ func (r *replayed) leave(g *sampler.Change, t *replayedThread) {
 	}
 }
 
-// arrive begins what a thread does.
+// arrive begins the thread's next span.
 func (r *replayed) arrive(g *sampler.Change, t *replayedThread) {
 	switch doingOf(g.State) {
 	case held:
@@ -174,18 +176,17 @@ func (r *replayed) arrive(g *sampler.Change, t *replayedThread) {
 	}
 }
 
-// finish ends what goes on.
+// finish ends all spans that go on.
 func (r *replayed) finish(atNS int64) {
 	for tid, t := range r.threads {
 		r.spans = append(r.spans, span{tid, doingOf(t.is), t.sinceNS, atNS})
 	}
 }
 
-// TestExactStream: what gvl makes of samples with changes is what the changes themselves say, of each thread to the ns,
-// and each wait is the same with its hand-over, its time without a CPU and who held the GVL.
-//
-// A thread counts from its first change on: that of one which had just been made when the probes were put in can come
-// long after samples list it.
+// TestExactStream: gvl computes times and waits from samples with changes. They equal the times and waits that follow
+// from the changes alone, for each thread to the nanosecond. Each wait has the same hand-over, the same time without a
+// CPU, and the same holders of the GVL. A thread counts from its first change. If it was new when the probes were
+// inserted, this change can come long after the first sample that lists it.
 func TestExactStream(t *testing.T) {
 	rubytest.OftenEnough(t)
 	for name, load := range map[string]string{
@@ -256,7 +257,7 @@ func TestExactStream(t *testing.T) {
 	}
 }
 
-// checkExactTimes compares the times of threads between two samples, by running, waiting and released.
+// checkExactTimes compares how long each thread held the GVL, waited for it, or had released it between two times.
 func checkExactTimes(t *testing.T, told *exactTimes, truth *replayed, beginNS, endNS int64) {
 	t.Helper()
 	got, want, known := make(map[int32][3]int64), make(map[int32][3]int64), make(map[int32]int64)
@@ -290,7 +291,7 @@ func checkExactTimes(t *testing.T, told *exactTimes, truth *replayed, beginNS, e
 	}
 }
 
-// checkExactWaits compares the waits between two samples.
+// checkExactWaits compares the waits between two times.
 func checkExactWaits(t *testing.T, told *exactTimes, truth *replayed, beginNS, endNS int64) {
 	t.Helper()
 	type key struct {
@@ -331,7 +332,7 @@ func checkExactWaits(t *testing.T, told *exactTimes, truth *replayed, beginNS, e
 	}
 }
 
-// exactFed keeps what a stream.Stream was fed, for a test that fails.
+// exactFed keeps what a stream.Stream was fed, so that a failing test can print it.
 type exactFed struct {
 	samples []sampler.Sample
 	states  [][]gvl.ThreadState
@@ -343,7 +344,7 @@ func (f *exactFed) keep(x *sampler.Sample, states []gvl.ThreadState) {
 	f.samples, f.states = append(f.samples, s), append(f.states, slices.Clone(states))
 }
 
-// doingIn is what the thread of an interval does.
+// doingIn returns what the thread of an interval does.
 func doingIn(i *gvl.Interval) doing {
 	switch {
 	case i.State.Held():
@@ -354,8 +355,8 @@ func doingIn(i *gvl.Interval) doing {
 	return released
 }
 
-// show tells, of each thread, where what the stream says is not what the changes say for the first time, and what was
-// fed around that.
+// show logs, for each thread, the first time at which the stream and the changes differ. It also logs what the stream
+// was fed around that time.
 func (f *exactFed) show(t *testing.T, told *exactTimes, truth *replayed, beginNS, endNS int64) {
 	for id, tid := range told.tids {
 		var a, b []span
@@ -405,7 +406,7 @@ func (f *exactFed) show(t *testing.T, told *exactTimes, truth *replayed, beginNS
 	}
 }
 
-// differ returns the first time at which two lists of spans say different things; 0: there is none.
+// differ returns the first time at which two lists of spans differ. It returns zero if there is none.
 func differ(a, b []span, fromNS, toNS int64) int64 {
 	times := []int64{fromNS}
 	for _, list := range [][]span{a, b} {

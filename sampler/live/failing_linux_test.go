@@ -18,8 +18,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// TestFailedReadsAreNoEnd: the kernel opens no file, for each reason that has nothing to do with the process. No such
-// failure counts as its end. The true end is still seen.
+// TestFailedReadsAreNoEnd: the kernel refuses to open files, for several reasons that have nothing to do with the
+// process. ddtop never takes such a failure for the end of the process. It still sees the real end.
 func TestFailedReadsAreNoEnd(t *testing.T) {
 	cmd := exec.Command("sleep", "3600")
 	if err := cmd.Start(); err != nil {
@@ -36,7 +36,7 @@ func TestFailedReadsAreNoEnd(t *testing.T) {
 	}
 	defer end()
 	p, err := attach.Open(pid)
-	for errors.Is(err, attach.ErrNotLoaded) { // it is on its way through exec
+	for errors.Is(err, attach.ErrNotLoaded) { // the process is still in exec
 		p, err = attach.Open(pid)
 	}
 	if err != nil {
@@ -82,7 +82,7 @@ func TestFailedReadsAreNoEnd(t *testing.T) {
 	}
 }
 
-// withoutFiles calls fn on a thread for which the kernel opens no file, for a reason.
+// withoutFiles calls fn on a thread for which the kernel refuses to open files, with reason as the error.
 func withoutFiles(t *testing.T, reason unix.Errno, fn func()) {
 	t.Helper()
 	filter := []unix.SockFilter{
@@ -110,8 +110,8 @@ func withoutFiles(t *testing.T, reason unix.Errno, fn func()) {
 	}
 }
 
-// TestFailingIsSaidInTime: the screen asks several times per second. It learns of reads that fail before two seconds
-// have passed, and nothing of a single failed tick.
+// TestFailingIsSaidInTime: the screen asks several times per second. If reads fail, it learns this before two seconds
+// have passed. It learns nothing of a single failed tick.
 func TestFailingIsSaidInTime(t *testing.T) {
 	refused := errors.New("no")
 	for _, c := range []struct {
@@ -133,8 +133,8 @@ func TestFailingIsSaidInTime(t *testing.T) {
 	}
 }
 
-// TestSearchesRest: a search for processes that takes long is made less often, so that searches take a hundredth of the
-// time.
+// TestSearchesRest: if a search for processes takes long, ddtop searches less often. So searches take at most a
+// hundredth of the time.
 func TestSearchesRest(t *testing.T) {
 	for takes, want := range map[time.Duration]time.Duration{
 		time.Millisecond: time.Second, 20 * time.Millisecond: 2 * time.Second, 50 * time.Millisecond: 5 * time.Second, time.Second: 10 * time.Second,

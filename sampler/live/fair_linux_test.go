@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestPlaceIsGivenToAnotherUser: where all places are taken by one user's processes, a process of another user that
-// comes later gets the place that was held longest. It is given back when that process ends.
+// TestPlaceIsGivenToAnotherUser: one user's processes have all places, and a process of another user comes later. It
+// gets the place that was held longest. When it ends, the place goes back.
 func TestPlaceIsGivenToAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, for processes of two users")

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestForgetsForOthers: a user who fills the list of processes keeps no other's out of it.
+// TestForgetsForOthers: if one user fills the list of processes, another user's processes still get half of it. A
+// process that is sampled stays in the list.
 func TestForgetsForOthers(t *testing.T) {
 	g := &Group{}
 	for range 10 {

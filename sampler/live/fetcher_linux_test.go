@@ -11,8 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches"
 )
 
-// TestFetcherRuns: there is one goroutine that fetches while several processes are followed, and none while there are
-// fewer.
+// TestFetcherRuns: while several processes are followed, one goroutine fetches. While fewer are followed, none does.
 func TestFetcherRuns(t *testing.T) {
 	var f fetcher
 	running := func() bool {
@@ -20,7 +19,7 @@ func TestFetcherRuns(t *testing.T) {
 		defer f.mu.Unlock()
 		return f.running
 	}
-	one, two := &switchRun{closed: true}, &switchRun{closed: true} // from which nothing is fetched
+	one, two := &switchRun{closed: true}, &switchRun{closed: true} // nothing is fetched from closed runs
 	for range 3 {
 		f.join(one)
 		if f.is() || running() {
@@ -47,7 +46,7 @@ func TestFetcherRuns(t *testing.T) {
 	}
 }
 
-// seenFeed notes whether a thread's end was among the records, and when records came last.
+// seenFeed notes whether the end of the thread tid was among the records, and when the last record came.
 type seenFeed struct {
 	switchFeed
 	tid    int32
@@ -65,8 +64,8 @@ func (f *seenFeed) Drain(emit func(*switches.Record)) error {
 	})
 }
 
-// fetchedTwo follows two processes that sleep all the time for a moment, and exit at the end of standard input. No
-// clock samples them.
+// fetchedTwo follows two processes that sleep briefly again and again, and exit at the end of standard input. No clock
+// samples them.
 func fetchedTwo(t *testing.T) (p [2]*rubytest.Process, runs [2]*switchRun, feeds [2]*seenFeed) {
 	t.Helper()
 	if err := CheckSwitches(); err != nil {
@@ -96,8 +95,8 @@ func fetchedTwo(t *testing.T) (p [2]*rubytest.Process, runs [2]*switchRun, feeds
 	return p, runs, feeds
 }
 
-// TestFetcherWaitsForNobody: while a goroutine keeps the records of one process to itself, another process's records
-// are fetched. The first process's records are there later.
+// TestFetcherWaitsForNobody: while a goroutine locks the records of one process, ddtop still fetches the records of
+// another. The records of the first process come after the lock is released.
 func TestFetcherWaitsForNobody(t *testing.T) {
 	_, runs, feeds := fetchedTwo(t)
 	later := func(i int, of int64) {
@@ -137,8 +136,8 @@ func TestFetcherWaitsForNobody(t *testing.T) {
 	}
 }
 
-// TestFetcherEndOfAProcess: the record of a process's end is handed out before ddtop ends following it, and the other
-// process is followed on.
+// TestFetcherEndOfAProcess: when a process ends, ddtop hands out the record of the end before it stops following. The
+// other process is still followed.
 func TestFetcherEndOfAProcess(t *testing.T) {
 	p, runs, feeds := fetchedTwo(t)
 	p[0].Send(t, "")

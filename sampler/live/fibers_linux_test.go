@@ -11,9 +11,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// fibersProgram has fibers in every condition: suspended at several depths and in two threads, by an Enumerator, never
-// resumed, finished, running, and those that resumed the running one. It prints the stacks of those that are suspended,
-// where its Ruby can say them (3.0 and later), and the number of those that were never resumed.
+// fibersProgram has fibers in every condition. Some are suspended at several depths, in two threads or by an
+// Enumerator. Others never began, have finished, run, or have resumed the running one. The program prints the stacks of
+// the suspended fibers. Ruby knows these stacks from 3.0 on.
 const fibersProgram = `
 require "json"
 def deep(n); n.zero? ? Fiber.yield : deep(n - 1); end
@@ -41,7 +41,7 @@ puts JSON.generate(stacks: said)
 $stdout.flush
 STDIN.read`
 
-// TestFibers: the suspended fibers of a process and their stacks are those that Ruby says.
+// TestFibers: ddtop finds the suspended fibers of a process with the stacks that Ruby reports.
 func TestFibers(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		t.Parallel()
@@ -76,7 +76,7 @@ func TestFibers(t *testing.T) {
 				each = each || x.Label == "Enumerator#each"
 			}
 			if each {
-				enumerators++ // which the program has no hold of
+				enumerators++ // the program has no reference to this fiber
 				continue
 			}
 			got = append(got, strings.Join(lines, " "))

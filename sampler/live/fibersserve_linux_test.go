@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// servingFibers has 300 fibers in each of two threads that wait within a request each, every third of them with an
-	// exception, and some that wait for nobody.
+	// servingFibers has two threads, each with 300 fibers that wait within a request. Every third fiber handles an
+	// exception. A few more fibers wait without a request.
 	servingFibers = `
 class Tagged < StandardError; end
 def call(env, n)
@@ -35,7 +35,7 @@ park(0)
 Thread.new { park(1); sleep }.tap { |t| sleep 0.01 until t.stop? && $keep.size == 4 }
 puts "ready"; $stdout.flush
 STDIN.read`
-	// servingTasks has 400 of Async's tasks that wait within a request each.
+	// servingTasks has 400 tasks of Async. Each waits within a request.
 	servingTasks = `
 require "async"
 def call(env) = sleep(1 << 20)
@@ -47,7 +47,7 @@ Async do |task|
 end`
 )
 
-// TestFibersServe: suspended fibers are told with the requests and the exceptions that are theirs.
+// TestFibersServe: ddtop reports the request and the exception of each suspended fiber.
 func TestFibersServe(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		t.Parallel()
@@ -70,7 +70,8 @@ func TestFibersServe(t *testing.T) {
 	})
 }
 
-// fibersServe wants the requests /K/N of so many threads, and of so many fibers of each.
+// fibersServe checks that each thread has the right number of suspended fibers that serve a request. The path of a
+// request is /K/N, with the thread's number K and the fiber's number N.
 func fibersServe(t *testing.T, p *rubytest.Process, values bool, threads, each int) {
 	t.Helper()
 	src := open(t, p.PID, live.Options{Values: values})
@@ -120,7 +121,7 @@ func fibersServe(t *testing.T, p *rubytest.Process, values bool, threads, each i
 	rubytest.Report(t, "%d requests of suspended fibers in %.1f ms", len(numbers), float64(found.ReadNS)/1e6)
 }
 
-// TestFibersFollowed: the fibers that wait are followed from sample to sample, with what they wait for.
+// TestFibersFollowed: samples have the suspended fibers of a process, with the request that each serves.
 func TestFibersFollowed(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		t.Parallel()

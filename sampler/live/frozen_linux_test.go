@@ -11,11 +11,11 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// waits keeps the waits of a stream.
+// waits keeps the waits of a stream, and the intervals in which threads ran.
 type waits struct {
 	gvl.Ignore
 	list []gvl.Wait
-	// ran are the intervals in which a thread ran.
+	// ran has the intervals in which a thread ran.
 	ran []gvl.Interval
 }
 
@@ -27,15 +27,15 @@ func (w *waits) Interval(i *gvl.Interval) {
 
 func (w *waits) Waited(x *gvl.Wait) { w.list = append(w.list, *x) }
 
-// TestFrozenWhileWatched freezes a process whose threads want the GVL, and thaws it: no wait spans that, and no thread
-// waits in it.
+// TestFrozenWhileWatched freezes a process whose threads want the GVL, and thaws it. No wait overlaps the time in which
+// the process was frozen, and no thread waits in that time.
 func TestFrozenWhileWatched(t *testing.T) {
 	rubytest.OftenEnough(t)
 	frozenWhileWatched(t, live.FromPolling)
 }
 
-// TestFrozenWhileFollowed: so it is of a process that is followed by its thread switches, or by its threads' moves, and
-// no thread runs in it.
+// TestFrozenWhileFollowed is TestFrozenWhileWatched for a process that ddtop follows by thread switches or moves. No
+// thread runs while the process is frozen.
 func TestFrozenWhileFollowed(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -59,7 +59,7 @@ func frozenWhileWatched(t *testing.T, from live.From) {
 		var of *stream.Stream
 		var got waits
 		var fromNS, frozenNS, nextNS, thawNS, thawedNS int64
-		stack := 0 // readings of stacks since it was frozen; the second says so, for the first may have begun before
+		stack := 0 // readings of stacks since the freeze: the first may have begun before it
 		sourceUntil(t, open(t, p.PID, live.Options{From: from}), func(s *live.Source, x *sampler.Sample) bool {
 			if c == nil {
 				c, of = gvl.NewClassifier(s.Process(), s.Dictionary()), stream.New(s.Process())
@@ -69,11 +69,11 @@ func frozenWhileWatched(t *testing.T, from live.From) {
 			states := c.Classify(x)
 			of.Feed(x, states)
 			if from != live.FromPolling && !x.Changes.Known() && stack == 0 {
-				fromNS = x.TimeNS // it is not followed yet
+				fromNS = x.TimeNS // the process is not followed yet
 			}
 			switch {
 			case thawedNS != 0:
-				// On a full machine a thread gets its first turn late.
+				// On a full machine a thread gets the GVL late for the first time.
 				waited := slices.ContainsFunc(got.list, func(w gvl.Wait) bool { return w.ToNS > frozenNS })
 				return waited && x.TimeNS-thawedNS > stretchNS
 			case thawNS != 0:
@@ -104,7 +104,7 @@ func frozenWhileWatched(t *testing.T, from live.From) {
 				}
 			case len(got.list) > 0 && x.TimeNS-fromNS > stretchNS:
 				f.Freeze(t)
-				stack, fromNS = 1, monotonic(t) // samples of before may still be on their way
+				stack, fromNS = 1, monotonic(t) // earlier samples may still be on their way
 			}
 			return false
 		})
@@ -120,8 +120,8 @@ func frozenWhileWatched(t *testing.T, from live.From) {
 			}
 		}
 		for _, i := range got.ran {
-			// The freezer has a moment for each thread, and a sample sees it at its time. What a thread did until the
-			// next sample is not known.
+			// The freezer needs a moment to stop each thread, and a sample sees the process frozen at the sample's
+			// time. What a thread did until the next sample is not known.
 			ns := min(i.ToNS, thawNS) - max(i.FromNS, frozenNS)
 			if ns > max(stretchNS/4, nextNS-frozenNS) {
 				t.Errorf("v2 %v: a thread ran for %d ms while the process was frozen", v2, ns/1e6)

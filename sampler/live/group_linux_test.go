@@ -23,9 +23,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// forker is a master whose workers do what they are told: "fork" makes one, "2 exit", "2 exec other", "2 exec ruby", "2
-// fork" go to worker 2. Each worker says its number, its PID and its generation below the master. The workers are
-// forked by a thread that is not the master's main one, as some servers do.
+// forker is a master whose workers obey commands. "fork N" makes worker N. "2 exit", "2 exec other", "2 exec ruby" and
+// "2 fork" go to worker 2. Each worker prints its number, its PID and its depth below the master. As in some servers, a
+// thread that is not the master's main thread forks the workers.
 const forker = `require 'rbconfig'
 STDOUT.sync = true
 PIPES = {}
@@ -66,7 +66,7 @@ while (line = STDIN.gets)
 end
 `
 
-// family is a master with what its workers said.
+// family is a running forker.
 type family struct {
 	*rubytest.Process
 	t *testing.T
@@ -78,14 +78,14 @@ func startFamily(t *testing.T, r rubytest.Ruby) family {
 	return family{p, t}
 }
 
-// fork makes a worker and returns its PID here.
+// fork makes a worker and returns its PID in the test's PID namespace.
 func (f family) fork(number string) int {
 	f.t.Helper()
 	f.Send(f.t, "fork "+number)
 	return f.pid("worker " + number)
 }
 
-// pid reads a line that ends in a PID (and a depth).
+// pid reads a line with a beginning, a PID and possibly a depth. It returns the PID.
 func (f family) pid(begins string) int {
 	f.t.Helper()
 	rest := strings.Fields(strings.TrimPrefix(f.Expect(f.t, begins), begins))
@@ -96,7 +96,7 @@ func (f family) pid(begins string) int {
 	return pid
 }
 
-// followed is a Group that is followed, and the newest sample of each of its Sources.
+// followed is a Group that is being followed, with the newest sample of each of its Sources.
 type followed struct {
 	t     *testing.T
 	group *live.Group
@@ -145,7 +145,7 @@ func follow(t *testing.T, g *live.Group) *followed {
 	return f
 }
 
-// until waits for a condition, with the Group's list in the message when it does not come.
+// until waits for a condition. If the condition never holds, the message lists the Group's processes.
 func (f *followed) until(what string, ok func() bool) {
 	f.t.Helper()
 	deadline := time.Now().Add(rubytest.Timeout)
@@ -162,13 +162,14 @@ func (f *followed) until(what string, ok func() bool) {
 	}
 }
 
-// relatives are those with a PID, in order.
+// relatives returns the processes that had a PID, in order.
 func (f *followed) relatives(pid int) []sampler.Relative {
 	list, _ := f.group.Relatives()
 	return slices.DeleteFunc(list, func(r sampler.Relative) bool { return r.PID != pid })
 }
 
-// sampled waits until a process has given samples, with at least so many threads, and returns the last.
+// sampled waits until a process has a sample with at least so many threads. It returns the Source and the newest such
+// sample.
 func (f *followed) sampled(pid, threads int) (sampler.Source, *sampler.Sample) {
 	f.t.Helper()
 	var src sampler.Source
@@ -199,7 +200,7 @@ func (f *followed) endOf(pid int, why string) {
 	})
 }
 
-// TestGroupFollowsForks follows a master whose workers come, end, fork and call exec.
+// TestGroupFollowsForks follows a master whose workers begin, end, fork and call exec.
 func TestGroupFollowsForks(t *testing.T) {
 	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
 		f := startFamily(t, r)
@@ -251,20 +252,20 @@ func TestGroupFollowsForks(t *testing.T) {
 			t.Errorf("the process that called exec is listed %d times", n)
 		}
 
-		f.Signal(t, 9) // its workers live on, and are followed on
+		f.Signal(t, 9) // its workers live on and are still followed
 		w.endOf(f.PID, "exited")
 		w.sampled(present, 2)
 	})
 }
 
-// writeOther writes a program that does nothing: an ELF file of one segment whose code is pause(2) in a loop. The roots
-// of the Rubies have hardly another program than Ruby.
+// writeOther writes a program that does nothing: an ELF file with one segment, which calls pause(2) in a loop. The
+// roots of the Rubies have hardly any program besides Ruby.
 func writeOther(t *testing.T, path string) {
 	t.Helper()
 	const base, headers = 0x400000, 64 + 56
-	machine, code := elf.EM_X86_64, []byte{0xb8, 34, 0, 0, 0, 0x0f, 0x05, 0xeb, 0xf7} // mov eax, 34; syscall; jmp back
+	machine, code := elf.EM_X86_64, []byte{0xb8, 34, 0, 0, 0, 0x0f, 0x05, 0xeb, 0xf7} // mov eax, 34, syscall, jump back
 	if runtime.GOARCH == "arm64" {
-		// mov w8, 73 (ppoll); mov x0..x4, 0; svc 0; b back
+		// mov w8, 73 (ppoll), then mov x0 to x4, 0, then svc 0, then a jump back
 		machine, code = elf.EM_AARCH64, []byte{0x28, 0x09, 0x80, 0x52, 0x00, 0x00, 0x80, 0xd2, 0x01, 0x00, 0x80, 0xd2,
 			0x02, 0x00, 0x80, 0xd2, 0x03, 0x00, 0x80, 0xd2, 0x01, 0x00, 0x00, 0xd4, 0xfa, 0xff, 0xff, 0x17}
 	}
@@ -284,8 +285,8 @@ func writeOther(t *testing.T, path string) {
 	}
 }
 
-// checkWorker compares a forked worker's threads with the kernel's: on 3.1 and 3.2 Ruby itself keeps the parent's
-// thread id of the thread that forked.
+// checkWorker compares a forked worker's threads with the kernel's. On 3.1 and 3.2 Ruby itself keeps the parent's
+// thread ID for the thread that forked.
 func checkWorker(t *testing.T, src sampler.Source, s *sampler.Sample, spinner string) {
 	t.Helper()
 	pid := src.Process().PID
@@ -311,7 +312,8 @@ func hasThread(src sampler.Source, s *sampler.Sample, name string) bool {
 	})
 }
 
-// TestGroupOfSeveral takes processes by their PIDs, twice the same one, and shares the budget of reads among many.
+// TestGroupOfSeveral opens two processes by their PIDs, one of them twice. The Group has each process once, and no
+// others. Follow ends when both have ended.
 func TestGroupOfSeveral(t *testing.T) {
 	r := rubytest.One(t)
 	f := startFamily(t, r)
@@ -327,7 +329,7 @@ func TestGroupOfSeveral(t *testing.T) {
 	if list, _ := g.Relatives(); len(list) != 2 {
 		t.Errorf("%d processes, want 2", len(list))
 	}
-	f.fork("2") // is not asked for
+	f.fork("2") // this worker was not requested
 	for _, n := range []string{"0", "1"} {
 		f.Send(t, n+" exit")
 	}
@@ -344,7 +346,7 @@ func TestGroupOfSeveral(t *testing.T) {
 	}
 }
 
-// TestGroupBelowAShell follows the Ruby below a program that is none, and refuses a tree without a Ruby.
+// TestGroupBelowAShell: ddtop refuses a shell without a Ruby below it, with and without Children.
 func TestGroupBelowAShell(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "sleep 300; true")
 	if err := cmd.Start(); err != nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// pairProgram has 20,000 objects of each of two classes. After a line of input it makes more: one of one class, one of
-// the other, without a collection. SIGUSR1 ends that, or 500,000 pairs do. From 3.3 on the two are on different pages,
-// because they have slots of different sizes.
+// pairProgram has 20,000 objects of each of two classes. After each line of input it makes more pairs without a
+// collection, until SIGUSR1 or up to 500,000 pairs. From 3.3 on, the two classes are on different pages, because their
+// slots have different sizes.
 const pairProgram = `
 class Small; end
 class Wide; def initialize; @a = @b = @c = @d = @e = @f = @g = @h = @i = @j = @k = @l = 1; end; end
@@ -55,7 +55,7 @@ func pairs(t *testing.T, s *live.Source) (small, wide int, count *sampler.HeapCo
 	return small, wide, count
 }
 
-// stopOnce copies the memory. On a full machine a thread may get no CPU to stop in time. Then it tries again.
+// stopOnce copies the memory. On a full machine a thread may get no CPU to stop in time. Then stopOnce tries again.
 func stopOnce(t *testing.T, s *live.Source, before func(bytes uint64, fast, slow time.Duration)) (*sampler.HeapPause, func()) {
 	t.Helper()
 	for try := 0; ; try++ {
@@ -70,9 +70,9 @@ func stopOnce(t *testing.T, s *live.Source, before func(bytes uint64, fast, slow
 	}
 }
 
-// TestPauseHeap counts a program that makes a million objects a second. It always has the same number of both classes.
-// The object that it just makes is not yet among them, and a collection may keep one that is on its stack. A copy of
-// one instant shows the same numbers. The racing passes of 3.3 and later do not.
+// TestPauseHeap counts the objects of a program that makes pairs of objects all the time. So the program always has the
+// same number of both classes. The newest object may be missing, and a collection may keep one that is on the stack. A
+// copy of one instant shows the same numbers. From 3.3 on, counting passes that race with the program do not.
 func TestPauseHeap(t *testing.T) {
 	const copies, passes, slack, kept, made = 3, 50, 4, 20_000, 500_000
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
@@ -138,8 +138,8 @@ func TestPauseHeap(t *testing.T) {
 	})
 }
 
-// TestPauseHeapTakesAll compares the size of a copy with the kernel's figures, of a process at rest. Memory that
-// nothing has written to is in the copy as zeros, and takes no room.
+// TestPauseHeapTakesAll compares the size of a copy with the kernel's figures for a process at rest. Memory that was
+// never written is in the copy as zeros, and takes no room.
 func TestPauseHeapTakesAll(t *testing.T) {
 	p := rubytest.One(t).Start(t, `keep = Array.new(300_000) { |i| "string #{i}" }; Array.new(50) { Thread.new { sleep } }; puts "ready"; $stdout.flush; $stdin.gets`, rubytest.Options{})
 	p.Expect(t, "ready")

@@ -15,7 +15,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestNativeStacksHaveTheKernelsWords: of a thread that waits in a call on files the kernel's functions say for what.
+// TestNativeStacksHaveTheKernelsWords: if a thread waits in a system call for files, ddtop names the reason. It takes
+// the reason from the names of the kernel's functions.
 func TestNativeStacksHaveTheKernelsWords(t *testing.T) {
 	if _, err := os.ReadFile("/proc/self/stack"); err != nil {
 		rubytest.Skip(t, "the kernel does not name its functions: %v", err)
@@ -60,8 +61,8 @@ puts "removed"`, rubytest.Options{})
 	})
 }
 
-// TestSamplesHaveTheKernelsWords: a thread in state D has the kernel's words below its Ruby frame in samples, and so in
-// recordings. Here it waits for a page of a file that another thread reads, on a file system that hangs.
+// TestSamplesHaveTheKernelsWords: if a thread is in state D, samples and recordings have the kernel's reason below its
+// Ruby frame. Here the thread waits for a page of a file that another thread reads. The file system hangs.
 func TestSamplesHaveTheKernelsWords(t *testing.T) {
 	if _, err := os.ReadFile("/proc/self/stack"); err != nil {
 		rubytest.Skip(t, "the kernel does not name its functions: %v", err)

@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// concurrentBase is what concurrent-ruby's executor needs of the gem's other files.
+// concurrentBase has the parts of concurrent-ruby's other files that its thread pool needs.
 const concurrentBase = `
 module Concurrent
   def self.monotonic_time; Process.clock_gettime(Process::CLOCK_MONOTONIC); end
@@ -30,10 +30,10 @@ module Concurrent
 end
 `
 
-// jobServers have the classes and variables of three gems that hold threads and jobs: GoodJob 4
+// jobServers have the classes and variables in which three gems keep threads and jobs: GoodJob 4
 // (lib/good_job/scheduler.rb), Solid Queue 1 (lib/solid_queue/pool.rb and processes/poller.rb) and Que 2
-// (lib/que/worker.rb and job_buffer.rb). The gems are not packages of Debian's. Their executors are concurrent-ruby's
-// own code, which the test puts before it.
+// (lib/que/worker.rb and job_buffer.rb). Debian has no packages of these gems. Their executors are concurrent-ruby's
+// own code, which the test puts before this program.
 const jobServers = `
 require "monitor"
 Dir.mkdir("solid_queue"); Dir.mkdir("solid_queue/processes"); Dir.mkdir("que")
@@ -157,8 +157,8 @@ $stdout.puts "ready"; $stdout.flush
 sleep
 `
 
-// TestJobPools: threads, busy threads and reserved jobs of GoodJob, Solid Queue and Que equal what their objects say.
-// Other pools of concurrent-ruby are left out, and a dispatcher of Solid Queue has no pool.
+// TestJobPools: ddtop reads the threads, busy threads and queued jobs of GoodJob, Solid Queue and Que. Other pools of
+// concurrent-ruby are left out. A dispatcher of Solid Queue has no pool.
 func TestJobPools(t *testing.T) {
 	ruby := rubytest.Program(t, "ruby", "ruby")
 	path, err := exec.Command(ruby, "-e", `puts Gem::Specification.find_by_name("concurrent-ruby").full_gem_path`).Output()
@@ -184,7 +184,7 @@ func TestJobPools(t *testing.T) {
 		p.Expect(t, "ready")
 		s := openLive(t, p.PID)
 		var got []sampler.Pool
-		for range 2 { // once again when its workers have led to each pool
+		for range 2 { // a second time when the pools' workers are known
 			x, err := s.Once(t.Context())
 			if err != nil {
 				t.Fatal(err)

@@ -12,7 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// firstEnds is a program whose first thread ends by pthread_exit when it is told to. Its other thread waits at a pipe.
+// firstEnds is a program whose first thread ends by pthread_exit after a line of input. Its other thread waits at a
+// pipe.
 const firstEnds = `require "fiddle"
 $stdout.sync = true
 r, $w = IO.pipe
@@ -22,7 +23,8 @@ STDIN.gets
 Fiddle::Function.new(Fiddle.dlopen(nil)["pthread_exit"], [Fiddle::TYPE_VOIDP], Fiddle::TYPE_VOID).call(nil)
 `
 
-// TestCountersWithoutTheFirstThread: what is open of the first thread when it ends is opened anew, of another one.
+// TestCountersWithoutTheFirstThread: when the first thread ends, its files in /proc become useless. ddtop opens the
+// files of another thread instead, and still reads memory, peers and the environment.
 func TestCountersWithoutTheFirstThread(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, firstEnds, rubytest.Options{})

@@ -17,8 +17,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// TestGroupLetsGo: with LetGo nothing is kept of a process that has ended but the line that says so. Each restart of a
-// server's workers would cost memory else, for as long as 256 of them are remembered.
+// TestGroupLetsGo: with LetGo, a Group keeps only the line of a process that has ended. Otherwise each restart of a
+// server's workers would cost memory while the last 256 processes are remembered.
 func TestGroupLetsGo(t *testing.T) {
 	f := startFamily(t, rubytest.One(t))
 	g, err := live.OpenGroup(t.Context(), []int{f.PID}, live.GroupOptions{Children: true, LetGo: true})
@@ -98,7 +98,7 @@ func TestGroupLetsGo(t *testing.T) {
 	if list, _ := g.Relatives(); len(list) != 1+len(workers) {
 		t.Errorf("%d processes were met: %+v", len(list), list)
 	}
-	// What becomes another program is followed on, though nobody can ask its first Source any more.
+	// A process that becomes another program is still followed, although its first Source has been dropped.
 	again := f.fork("again")
 	until("a worker's Source", locked(func() bool { return sources[again].Value() != nil }))
 	mu.Lock()

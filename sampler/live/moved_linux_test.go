@@ -21,7 +21,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// moved opens a process that is followed by its threads' moves.
+// moved opens a process that ddtop follows by its threads' moves.
 func moved(t *testing.T, pid int) *live.Source {
 	t.Helper()
 	s, err := live.Open(t.Context(), pid, live.Options{From: live.FromMoved})
@@ -36,10 +36,10 @@ func moved(t *testing.T, pid int) *live.Source {
 	return s
 }
 
-// perfDescriptors counts the descriptors that follow threads.
+// perfDescriptors counts the perf descriptors of this process, by which ddtop follows threads.
 func perfDescriptors(t *testing.T) int { return descriptors(t, "perf_event") }
 
-// descriptors counts the descriptors of this process of a kind.
+// descriptors counts the descriptors of this process that are of a kind.
 func descriptors(t *testing.T, kind string) (n int) {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/fd")
@@ -54,9 +54,8 @@ func descriptors(t *testing.T, kind string) (n int) {
 	return n
 }
 
-// TestMovedTakesOver: the first sample is polled at once, and from then on samples follow each other without a gap
-// in what changes say. The end
-// of the process ends it, and no descriptor is left.
+// TestMovedTakesOver: once changes are known, samples follow each other without a gap in what their changes cover. The
+// end of the process ends the following, and no descriptor is left open.
 func TestMovedTakesOver(t *testing.T) {
 	before := perfDescriptors(t)
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
@@ -101,7 +100,7 @@ func TestMovedTakesOver(t *testing.T) {
 	}
 }
 
-// churning makes threads that live for a few ms, and replaces itself by another program when it is told to.
+// churning makes threads that live for a few ms. After a line of input it replaces itself by another program.
 const churning = `
 Thread.report_on_exception = false
 Thread.new { loop { 8.times.map { Thread.new { sleep 0.002; 500.times { |i| i * i } } }.each(&:join) } }
@@ -111,7 +110,8 @@ $stdin.gets
 exec RbConfig.ruby, "-e", "sleep 60"
 `
 
-// TestMovedChurn: threads that come and go are followed and let go of, and an exec ends the following.
+// TestMovedChurn: ddtop follows threads that come and go, and closes their descriptors when they end. An exec of the
+// process ends the following.
 func TestMovedChurn(t *testing.T) {
 	before := perfDescriptors(t)
 	r := rubytest.One(t)
@@ -143,22 +143,23 @@ func TestMovedChurn(t *testing.T) {
 	}
 }
 
-// manyThreads has 300 threads, which sleep.
+// manyThreads has 300 threads that sleep.
 const manyThreads = `
 300.times { Thread.new { sleep } }
 puts 1; $stdout.flush
 $stdin.gets
 `
 
-// refusal names what TestMovedRefused has forbidden in the process that it is run in.
+// refusal is the environment variable that makes the test binary a process in which something is forbidden. Its value
+// is the reason that ddtop must report.
 const refusal = "DDTOP_TEST_REFUSAL"
 
-// strictest is the reason if the machine forbids perf to all without rights, as Debian does. Other kernels know no 3.
+// strictest is the reason if the machine forbids perf to all processes without privileges, as Debian does. Other
+// kernels do not know level 3.
 const strictest = "perf is forbidden by kernel.perf_event_paranoid=3"
 
-// TestMovedRefused: where the kernel does not tell when threads move, the process is polled, and the reason is told:
-// a filter of system calls
-// as containers have, a machine that forbids perf, and too few descriptors for a process of many threads.
+// TestMovedRefused: if the kernel does not report moves of threads, ddtop polls the process and gives the reason. The
+// test tries a filter of system calls as in containers, a machine that forbids perf, and too few descriptors.
 func TestMovedRefused(t *testing.T) {
 	switch os.Getenv(refusal) {
 	case "":
@@ -223,7 +224,8 @@ func TestMovedRefused(t *testing.T) {
 	}
 }
 
-// TestMovedTwice: two follow a process by its moves, and one by its switches. When one leaves the others go on.
+// TestMovedTwice: two Sources follow a process by its threads' moves, and a third by its thread switches. When one of
+// them ends, the others go on.
 func TestMovedTwice(t *testing.T) {
 	r := rubytest.One(t)
 	p := r.Start(t, switching, rubytest.Options{})
@@ -237,10 +239,10 @@ func TestMovedTwice(t *testing.T) {
 		defer s.Close()
 		all = append(all, s)
 	}
-	const least = 10 // samples with changes before one leaves, and after it
+	const least = 10 // the least number of samples with changes before one Source ends, and after it
 	first, firstLeft := context.WithCancel(t.Context())
 	defer firstLeft()
-	var know sync.WaitGroup // all know changes
+	var know sync.WaitGroup // done when each Source has known changes
 	know.Add(len(all))
 	go func() { know.Wait(); firstLeft() }()
 	var runs sync.WaitGroup
@@ -281,7 +283,7 @@ func TestMovedTwice(t *testing.T) {
 	runs.Wait()
 }
 
-// forbid has a system call of this process fail with EPERM from now on.
+// forbid makes a system call of this process fail with EPERM from now on.
 func forbid(t *testing.T, call uint32) {
 	t.Helper()
 	filter := []unix.SockFilter{

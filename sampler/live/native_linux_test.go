@@ -40,7 +40,7 @@ func pin(t *testing.T, pid, cpu int) {
 	}
 }
 
-// runDelay is what the kernel says of a thread: how long it was ready and had no CPU, in ns.
+// runDelay returns how long a thread was ready and had no CPU, in ns, as the kernel reports.
 func runDelay(t *testing.T, pid int, tid int32) int64 {
 	t.Helper()
 	path := fmt.Sprintf("/proc/%d/task/%d/schedstat", pid, tid)
@@ -55,8 +55,8 @@ func runDelay(t *testing.T, pid int, tid int32) int64 {
 	return delay
 }
 
-// TestNativeWithoutACPU has a thread that works without the GVL share one CPU with three other programs: most of its
-// time as native it only waits for the CPU, as the kernel counts, and that is distinguished.
+// TestNativeWithoutACPU: a thread that works without the GVL shares one CPU with three other programs. In most of its
+// native time it only waits for the CPU. ddtop reports this time separately, and it equals the kernel's count.
 func TestNativeWithoutACPU(t *testing.T) {
 	p := rubytest.One(t).Start(t, `
 		Thread.new { Thread.current.name = "native"; f = File.open("/dev/urandom", "rb"); loop { f.sysread(32 << 20) } }
@@ -98,8 +98,7 @@ func TestNativeWithoutACPU(t *testing.T) {
 	var id sampler.ThreadID
 	var tid int32
 	var before, first, last int64
-	// mixed is what the counter grew by between two readings of which one at least found another state, or one between
-	// them.
+	// mixed is the growth of the kernel's counter between readings at which the thread was not native throughout.
 	var mixed int64
 	readAt, whole := int64(0), false
 	sampledAt, gapNS := int64(0), stream.ReachOf(s.Process()).GapNS
@@ -150,8 +149,8 @@ func TestNativeWithoutACPU(t *testing.T) {
 			continue
 		}
 		t.Logf("native %v, of it without a CPU %v; the kernel counts %v in all", time.Duration(th.NS.Native), time.Duration(th.NoCPU.Native), time.Duration(last-first))
-		// A wait for the CPU counts when it is over, also where it began before the first reading: so it is never said
-		// to be more than the time in that state.
+		// A wait for the CPU counts when it ends, even if it began before the first reading. So ddtop limits it to the
+		// time in the native state.
 		if th.RunDelayNS == nil || *th.RunDelayNS != last-first || th.NoCPU.Native != min(last-first-mixed, th.NS.Native) {
 			t.Errorf("without a CPU %d, native %d; the samples say %d, of which %d at changes of state", last-first, th.NoCPU.Native, last-first, mixed)
 		}

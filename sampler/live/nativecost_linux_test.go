@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/cstacks"
 )
 
-// cpuUsed is the CPU time of this process, in ns.
+// cpuUsed returns the CPU time of this process, in ns.
 func cpuUsed(b *testing.B) int64 {
 	b.Helper()
 	var u unix.Rusage
@@ -21,9 +21,9 @@ func cpuUsed(b *testing.B) int64 {
 	return u.Utime.Nano() + u.Stime.Nano()
 }
 
-// BenchmarkNativeStays asks ten times a second for the native stacks of threads that stay where they are. The second is
-// one of the samples' clock. The screen does the same if it wants all native stacks. first-cpu-ns is the CPU time of
-// the first round, which opens the files. The metric read must be zero, because a stack is read once for each stay.
+// BenchmarkNativeStays asks for the native stacks of threads that stay where they are. It asks ten times in each second
+// of the samples' clock, as the screen does if it wants all native stacks. first-cpu-ns is the CPU time of the first
+// round, which opens the files. The metric read must be zero, because a stack is read once for each stay.
 func BenchmarkNativeStays(b *testing.B) {
 	p, _ := rubytest.One(b).StartStates(b, rubytest.Options{})
 	s, err := Open(b.Context(), p.PID, Options{})
@@ -61,7 +61,7 @@ func BenchmarkNativeStays(b *testing.B) {
 	for read() == 0 {
 		first = look()
 	}
-	for range 100 { // each reads 32 stacks at most; a thread of the program may move now and then
+	for range 100 { // each round reads at most 32 stacks, and a thread of the program may move now and then
 		look()
 	}
 	had := read()

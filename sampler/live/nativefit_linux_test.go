@@ -16,13 +16,14 @@ import (
 )
 
 const (
-	// fitMoving and fitRails are the stacks that are accepted of each program. fitWithin bounds the time for a program.
+	// fitMoving and fitRails are the numbers of stacks to accept from each program. fitWithin limits the time for a
+	// program.
 	fitMoving, fitRails = 15_000, 40_000
 	fitWithin           = time.Hour
 )
 
-// TestNativeStacksFit: of 100,000 native stacks that were read without a move of their thread, each fits the thread's
-// Ruby frames. It takes moving programs on four Rubies, and Rails on Puma with PostgreSQL.
+// TestNativeStacksFit reads 100,000 native stacks during which their thread did not move. Each must fit the thread's
+// Ruby frames. The programs are threads that move all the time, and Rails on Puma with PostgreSQL.
 func TestNativeStacksFit(t *testing.T) {
 	total := 0
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -55,7 +56,8 @@ func TestNativeStacksFit(t *testing.T) {
 	t.Logf("%d stacks in all", total)
 }
 
-// nativeStacksFit reads native stacks until as many were accepted, and returns how many these are.
+// nativeStacksFit reads native stacks until as many were accepted as enough says. It returns the number of accepted
+// stacks.
 func nativeStacksFit(t *testing.T, pid, enough int) (accepted int) {
 	t.Helper()
 	s, err := Open(t.Context(), pid, Options{})

@@ -96,8 +96,8 @@ func awaitWrite(t *testing.T, pid int) {
 	t.Fatal("the holder never writes")
 }
 
-// checkLocks waits until each of some threads waits for the lock that is expected. ddtop must never call
-// a held lock lost, or a lost lock held.
+// checkLocks waits until each thread in want waits for the lock that is expected. ddtop must never call a held lock
+// lost, or a lost lock held.
 func checkLocks(t *testing.T, pid int, want map[string]sampler.NativeLock, holder string) {
 	t.Helper()
 	read := nativeSource(t, pid)

@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/native"
 )
 
-// nativeSource opens a process, and returns what reads a sample with native stacks of it.
+// nativeSource opens a process. It returns a function that reads a sample of the process with native stacks.
 func nativeSource(t *testing.T, pid int) func() (*sampler.Sample, NativeStacks, *sampler.Dictionary) {
 	t.Helper()
 	s, err := Open(t.Context(), pid, Options{})
@@ -34,8 +34,8 @@ func nativeSource(t *testing.T, pid int) func() (*sampler.Sample, NativeStacks, 
 	}
 }
 
-// waitsIn has C functions by the beginning of the name of a thread of the states program. One of them is on the
-// thread's native stack.
+// waitsIn lists C functions for threads of the states program, by the beginning of a thread's name. At least one of
+// them is on the thread's native stack.
 var waitsIn = []struct {
 	thread    string
 	functions []string
@@ -50,8 +50,8 @@ var waitsIn = []struct {
 	{"", []string{"pthread_cond_wait", "pthread_cond_timedwait", "poll", "ppoll", "waitpid", "wait4"}},
 }
 
-// TestNativeStacksBelowRuby: each thread that waits has its C functions below its innermost Ruby frame, with each JIT
-// too, and none is refused.
+// TestNativeStacksBelowRuby: each thread that waits has its C functions below its innermost Ruby frame. No such stack
+// is refused. This also holds with each JIT.
 func TestNativeStacksBelowRuby(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, v := range r.Variants(t) {
@@ -63,8 +63,8 @@ func TestNativeStacksBelowRuby(t *testing.T) {
 	})
 }
 
-// checkAllFit waits until each thread of a process has had a native stack, and fails if one does not fit the thread's
-// Ruby frames. It gives each stack to check.
+// checkAllFit waits until each thread of a process has had a native stack. It fails if a stack does not fit the
+// thread's Ruby frames. It calls check with each stack.
 func checkAllFit(t *testing.T, pid int, check func(*testing.T, sampler.ThreadInfo, sampler.NativeStack)) {
 	t.Helper()
 	read := nativeSource(t, pid)
@@ -99,7 +99,8 @@ func checkAllFit(t *testing.T, pid int, check func(*testing.T, sampler.ThreadInf
 	}
 }
 
-// callsProgram has a thread for each way in which Ruby code calls Ruby code by way of C. Each waits at a queue.
+// callsProgram has a thread for each way in which Ruby code calls other Ruby code through C. Each thread waits at a
+// queue.
 const callsProgram = `
 QUEUE = SizedQueue.new(1)
 QUEUE << 0
@@ -161,8 +162,8 @@ puts "up"; $stdout.flush
 $stdin.gets
 `
 
-// TestNativeStacksOfEachCall: the native stack fits Ruby's frames, however Ruby code calls Ruby code. Only a real Ruby
-// has the C functions between.
+// TestNativeStacksOfEachCall: the native stack fits Ruby's frames for each way in which Ruby code calls other Ruby
+// code. Only a real Ruby has the C functions in between.
 func TestNativeStacksOfEachCall(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, v := range r.Variants(t) {
@@ -192,7 +193,7 @@ func checkWait(t *testing.T, info sampler.ThreadInfo, stack sampler.NativeStack)
 	}
 }
 
-// movingThreads sleep for moments, hand each other objects, write and read, in methods of C that call blocks.
+// movingThreads sleep briefly, hand each other objects, write and read. They do this in methods of C that call blocks.
 const movingThreads = `
 require "socket"
 $stdout.sync = true
@@ -215,8 +216,8 @@ end
 puts "ready"
 STDIN.gets`
 
-// computingThreads call C functions all the time. Each loses the GVL in a check for interrupts. Most often this is
-// the check behind the C function's return, while the C function's control frame still stands.
+// computingThreads call C functions all the time. Each thread loses the GVL in a check for interrupts. Most often this
+// check comes right after the C function returns, while its control frame still exists.
 const computingThreads = `
 $stdout.sync = true
 4.times { Thread.new { text = "a" * 1000; [1].cycle { text.send(:sum); text.sum } } }
@@ -231,7 +232,8 @@ $stdout.sync = true
 puts "ready"
 STDIN.gets`
 
-// TestNativeStacksOfMovingThreads: a stack that was read without a move of its thread fits the thread's Ruby frames.
+// TestNativeStacksOfMovingThreads: if a thread did not move while its native stack was read, the stack fits the
+// thread's Ruby frames.
 func TestNativeStacksOfMovingThreads(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, c := range []struct {
@@ -243,8 +245,8 @@ func TestNativeStacksOfMovingThreads(t *testing.T) {
 	})
 }
 
-// stacksFit reads native stacks until as many were accepted, and fails if one does not fit. Before the
-// first stack that shows which function is the interpreter, others can be left out.
+// stacksFit reads native stacks until as many were accepted as enough says. It fails if a stack does not fit. Stacks
+// can be left out until the first stack that shows which function is the interpreter.
 func stacksFit(t *testing.T, p *rubytest.Process, enough int) {
 	t.Helper()
 	p.Expect(t, "ready")
@@ -271,7 +273,8 @@ func stacksFit(t *testing.T, p *rubytest.Process, enough int) {
 	}
 }
 
-// TestNativeStackIsOfTheSample: a native stack is not put below Ruby frames that the thread has left since.
+// TestNativeStackIsOfTheSample: ddtop does not put a native stack below the Ruby frames of a sample if the thread has
+// left these frames since.
 func TestNativeStackIsOfTheSample(t *testing.T) {
 	r := rubytest.One(t)
 	p := r.Start(t, `

@@ -23,8 +23,8 @@ B.puts
 puts "moved"
 $stdin.gets`
 
-// TestNativeStaysAreReadOnce: the native stack of a wanted thread that stays at one place comes with the samples. It is
-// read once for each stay, and again after the thread has moved. A thread that moves all the time has none.
+// TestNativeStaysAreReadOnce: if a wanted thread stays at one place, samples have its native stack. ddtop reads the
+// stack once for each stay, and again after the thread has moved. A thread that moves all the time has no native stack.
 func TestNativeStaysAreReadOnce(t *testing.T) {
 	each := rubytest.EachVersion
 	if rubytest.Short(t) {
@@ -42,7 +42,7 @@ func TestNativeStaysAreReadOnce(t *testing.T) {
 		defer cancel()
 		functions := map[string][]string{"main": {"read", "poll", "ppoll"}, "reader": {"read", "poll", "ppoll"},
 			"asleep": {"pthread_cond_wait", "pthread_cond_timedwait", "ppoll", "poll"}}
-		stays := make(map[string]map[int64]bool) // the turns of a thread's stays, by its name
+		stays := make(map[string]map[int64]bool) // the turns of a thread's stays, by the thread's name
 		sent, samples := false, 0
 		err = s.Run(ctx, func(x *sampler.Sample) {
 			for i := range x.Threads {

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// originProgram parks threads in code of every origin and says by Ruby's own means what is what: the loaded gems'
-// folders, and those of the standard library.
+// originProgram parks threads in code of each origin. By Ruby's own means it prints the folders of the loaded gems and
+// of the standard library.
 const originProgram = `
 require "json"; require "find"; require "rbconfig"; require "fileutils"
 def write(path, text)
@@ -68,14 +68,14 @@ type originTruth struct {
 	Threads []string          `json:"threads"`
 }
 
-// of says where a frame comes from by what the program says.
+// of returns the origin of a frame according to the program.
 func (w originTruth) of(f sampler.Frame) (sampler.Origin, string) {
 	file := f.AbsolutePath
 	below := func(dir string) bool { return strings.HasPrefix(file, dir+"/") }
 	switch {
 	case f.C || strings.HasPrefix(f.Path, "<internal:"):
 		return sampler.OriginCore, ""
-	case strings.HasPrefix(f.Path, "(eval"): // it is of the file that evaluates it, where Ruby says that
+	case strings.HasPrefix(f.Path, "(eval"): // belongs to the file that evaluates it, if Ruby names that file
 		if at, ok := sampler.EvalFile(f.Path); ok {
 			file = at
 		}
@@ -94,14 +94,14 @@ func (w originTruth) of(f sampler.Frame) (sampler.Origin, string) {
 	return sampler.OriginApp, ""
 }
 
-// TestOrigins compares where frames come from with what the program says of its gems and folders.
+// TestOrigins compares the origins of frames with what the program reports of its gems and folders.
 func TestOrigins(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, originProgram, rubytest.Options{})
 		var said originTruth
 		p.JSON(t, &said)
 		s := open(t, p.PID, live.Options{})
-		seen := map[string]sampler.Frame{} // by method, one each
+		seen := map[string]sampler.Frame{} // one frame of each method
 		check := func(sample *sampler.Sample) {
 			for i := range sample.Threads {
 				th := &sample.Threads[i]
@@ -139,7 +139,7 @@ func TestOrigins(t *testing.T) {
 				t.Errorf("%s: seen %v: %+v, want %v", name, ok, f, want)
 			}
 		}
-		// The load path grows: what was the program's turns out to be a standard library.
+		// The load path grows. A folder that counted as the program's own is part of the standard library now.
 		p.Send(t, "grow")
 		p.Expect(t, "grown")
 		ctx, cancel := context.WithTimeout(context.Background(), rubytest.Timeout)

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact/probe"
 )
 
-// TestPark: once Park has returned no tick is under way and none begins, until resume is called. A tick that hangs is
-// not waited for.
+// TestPark: when Park returns, no tick is running, and none begins until resume is called. Park does not wait for a
+// tick that hangs.
 func TestPark(t *testing.T) {
 	p := rubytest.One(t).Start(t, "Thread.new { loop { 1 + 1 } }; puts 1; $stdout.flush; $stdin.gets", rubytest.Options{})
 	p.Line(t)
@@ -39,7 +39,7 @@ func TestPark(t *testing.T) {
 		more()
 		resume := s.Park()
 		ticks := s.reader.Reads().Ticks   // of the sampling thread, which reads nothing now
-		time.Sleep(20 * time.Millisecond) // of some twenty ticks, were it not parked
+		time.Sleep(20 * time.Millisecond) // about twenty ticks, if it were not parked
 		if now := s.reader.Reads().Ticks; now != ticks {
 			t.Errorf("%d ticks while it was parked", now-ticks)
 		}
@@ -50,12 +50,13 @@ func TestPark(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	s.ticking.Lock() // as by a tick that hangs
+	s.ticking.Lock() // as if a tick hangs
 	s.Park()()
 	s.ticking.Unlock()
 }
 
-// TestCloseWhileExactHangs: probes that wait for a tick that hangs are not waited for by who closes the Source.
+// TestCloseWhileExactHangs: exact mode waits for a tick that hangs before it inserts probes. Close does not wait for
+// exact mode.
 func TestCloseWhileExactHangs(t *testing.T) {
 	if err := probe.Try(false); err != nil {
 		rubytest.Skip(t, "%v", err)
@@ -66,10 +67,10 @@ func TestCloseWhileExactHangs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.ticking.Lock() // as by a tick that hangs
+	s.ticking.Lock() // as if a tick hangs
 	began, ended := make(chan error, 1), make(chan error, 1)
 	go func() { began <- s.Exact(context.Background(), ExactOptions{}) }()
-	for s.exact.mu.TryLock() { // until it is at it
+	for s.exact.mu.TryLock() { // until Exact has begun
 		s.exact.mu.Unlock()
 		time.Sleep(time.Millisecond)
 	}

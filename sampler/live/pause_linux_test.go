@@ -26,14 +26,14 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// pauseHelper is the variable that makes the test binary another process for these tests: "sample PID" pauses a process
-// a thousand times a second until it is killed, "trace PID" traces it, "start FD" starts the file that its parent has
-// open there.
+// pauseHelper is the environment variable that makes the test binary a helper process. With "sample PID" it pauses a
+// process a thousand times a second until it is killed. With "trace PID" it traces a thread. With "start FD" it starts
+// the file that its parent has open at this descriptor.
 const pauseHelper = "DDTOP_TEST_PAUSE_HELPER"
 
 func init() {
 	if strings.HasPrefix(os.Getenv(pauseHelper), "start ") {
-		runtime.LockOSThread() // to the process's first thread, whose state is looked at
+		runtime.LockOSThread() // to the process's first thread, because the test reads this thread's state
 	}
 }
 
@@ -74,7 +74,7 @@ func helpPausing(what string, pid int) error {
 	})
 }
 
-// startHelper starts this binary once more and waits for its first line.
+// startHelper starts the test binary as a helper, and waits for the helper's first line.
 func startHelper(t *testing.T, what string, pid int) (cmd *exec.Cmd, line string) {
 	t.Helper()
 	cmd = exec.Command(os.Args[0])
@@ -96,7 +96,7 @@ func startHelper(t *testing.T, what string, pid int) (cmd *exec.Cmd, line string
 	return cmd, strings.TrimSpace(line)
 }
 
-// kill ends a helper and waits for it. Doing it again does nothing.
+// kill ends a helper and waits for its end. A second call does nothing.
 func kill(cmd *exec.Cmd) {
 	if cmd.ProcessState == nil {
 		_ = cmd.Process.Kill() // it may have ended
@@ -104,7 +104,7 @@ func kill(cmd *exec.Cmd) {
 	}
 }
 
-// stoppedThreads lists the threads of a process that are stopped or traced, with what the kernel says.
+// stoppedThreads lists the threads of a process that are stopped or traced, as the kernel reports.
 func stoppedThreads(t *testing.T, pid int) (out []string) {
 	t.Helper()
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
@@ -114,7 +114,7 @@ func stoppedThreads(t *testing.T, pid int) (out []string) {
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			continue // it has ended
+			continue // the thread has ended
 		}
 		if bytes.Contains(text, []byte("\nState:\tt")) || bytes.Contains(text, []byte("\nState:\tT")) ||
 			!bytes.Contains(text, []byte("\nTracerPid:\t0\n")) {
@@ -124,7 +124,7 @@ func stoppedThreads(t *testing.T, pid int) (out []string) {
 	return out
 }
 
-// untouched waits until no thread is stopped or traced.
+// untouched waits until no thread of a process is stopped or traced.
 func untouched(t *testing.T, pid int) {
 	t.Helper()
 	deadline := time.Now().Add(rubytest.Timeout)
@@ -140,8 +140,8 @@ func untouched(t *testing.T, pid int) {
 	}
 }
 
-// countingProgram counts in threads that compute, sleep, wait for each other, are born and die, and start processes. It
-// says on request how far it is.
+// countingProgram has a counter for each of its threads. The threads compute, sleep, wait for each other, begin, end,
+// and start processes. On request the program prints its counters.
 const countingProgram = `
 $signals = 0
 trap("USR1") { $signals += 1 }
@@ -169,7 +169,7 @@ while line = $stdin.gets
 end
 `
 
-// progress asks the program twice, until all its counters have moved.
+// progress asks the program for its counters until each of them has changed.
 func progress(t *testing.T, p *rubytest.Process) {
 	t.Helper()
 	counts := func() (out []int) {
@@ -196,7 +196,7 @@ func progress(t *testing.T, p *rubytest.Process) {
 	}
 }
 
-// TestKilledWhilePausing kills what pauses a program, again and again, at any moment.
+// TestKilledWhilePausing kills the process that pauses a program, again and again, at random times.
 func TestKilledWhilePausing(t *testing.T) {
 	times := 100
 	if rubytest.Short(t) {
@@ -225,13 +225,14 @@ func TestKilledWhilePausing(t *testing.T) {
 	}
 }
 
-// TestPausedProgram pauses programs on every Ruby a thousand times a second while they are sent signals, and lets them
-// exit meanwhile.
+// TestPausedProgram pauses a program a thousand times a second, on the oldest and the newest Ruby. Meanwhile the
+// program gets signals, and exits at the end. No signal is lost, and the exit code is right.
 func TestPausedProgram(t *testing.T) {
 	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, countingProgram, rubytest.Options{})
 		p.Expect(t, "ready")
-		// From another process: for our own child its end would be ours to ask for.
+		// Another process pauses the program. This process is its parent and waits for its end, which a pauser in the
+		// same process could disturb.
 		_, line := startHelper(t, "sample", p.PID)
 		if line != "pausing" {
 			t.Fatal(line)
@@ -259,12 +260,14 @@ func TestPausedProgram(t *testing.T) {
 	})
 }
 
-// TestPauses measures pauses on every Ruby and compares what was read with Ruby's own word.
+// TestPauses measures pauses on the oldest and the newest Ruby. It compares the number of frames of each thread with
+// what Ruby reports.
 func TestPauses(t *testing.T) {
 	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartParked(t, rubytest.Options{})
 		s := open(t, p.PID, live.Options{Pause: true, StackRate: 100})
-		// A pause that takes too long is cut, which on a full machine may be each of the twenty that one dump tries.
+		// A pause that takes too long is cut. On a full machine this can happen to each of the twenty pauses that one
+		// dump tries.
 		sample := once(t, s)
 		for deadline := time.Now().Add(rubytest.Timeout); sample.PauseNS <= 0; sample = once(t, s) {
 			if sample.Reads.Pauses == 0 || time.Now().After(deadline) {
@@ -313,8 +316,9 @@ func TestPauses(t *testing.T) {
 	})
 }
 
-// TestStatesWithPauses compares states with what the program says they are while it is stopped a hundred times a
-// second: what the kernel says of threads on their way back into their calls must not be taken for what they do.
+// TestStatesWithPauses compares states with what the program reports, while ddtop stops it a hundred times a second.
+// After a pause, threads return to their system calls. ddtop must not take the kernel's answers of this moment for what
+// the threads do.
 func TestStatesWithPauses(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -323,7 +327,7 @@ func TestStatesWithPauses(t *testing.T) {
 	})
 }
 
-// awaitState waits until the kernel says that a process's first thread is in a state.
+// awaitState waits until the kernel reports that a process's first thread is in a state.
 func awaitState(t *testing.T, pid int, state, why string) {
 	t.Helper()
 	for deadline := time.Now().Add(rubytest.Timeout); ; time.Sleep(time.Millisecond) {
@@ -340,7 +344,7 @@ func awaitState(t *testing.T, pid int, state, why string) {
 	}
 }
 
-// threadNamed waits for a thread of that name, and returns its tid.
+// threadNamed waits for a thread with a name, and returns its TID.
 func threadNamed(t *testing.T, pid int, name string) int {
 	t.Helper()
 	for deadline := time.Now().Add(rubytest.Timeout); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
@@ -351,7 +355,7 @@ func threadNamed(t *testing.T, pid int, name string) int {
 		for _, file := range files {
 			text, err := os.ReadFile(file)
 			if err != nil || strings.TrimSpace(string(text)) != name {
-				continue // it may have ended
+				continue // the thread may have ended
 			}
 			tid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 			if err != nil {
@@ -380,7 +384,8 @@ func pauserOf(t *testing.T, pid int, limit time.Duration) *attach.Pauser {
 	return z
 }
 
-// TestPauseOfStopped pauses a program that a shell has stopped: it stays stopped, and goes on when it is told to.
+// TestPauseOfStopped pauses a program that SIGSTOP has stopped, as a shell does. It stays stopped, and goes on after
+// SIGCONT.
 func TestPauseOfStopped(t *testing.T) {
 	p := rubytest.One(t).Start(t, countingProgram, rubytest.Options{})
 	p.Expect(t, "ready")
@@ -398,7 +403,7 @@ func TestPauseOfStopped(t *testing.T) {
 	progress(t, p)
 }
 
-// TestPauseIsBounded reads for longer than the limit: the program goes on at its end.
+// TestPauseIsBounded: if ddtop reads for longer than the limit, the program goes on when the limit has passed.
 func TestPauseIsBounded(t *testing.T) {
 	p := rubytest.One(t).Start(t, countingProgram, rubytest.Options{})
 	p.Expect(t, "ready")
@@ -416,8 +421,8 @@ func TestPauseIsBounded(t *testing.T) {
 	}
 }
 
-// TestPausesLeaveTheTargetItsTime: stops follow each other so late that they take a tenth of the target's time at most,
-// whatever rate was asked for.
+// TestPausesLeaveTheTargetItsTime: the intervals between pauses are so long that pauses take at most a tenth of the
+// target's time. This holds for any requested rate.
 func TestPausesLeaveTheTargetItsTime(t *testing.T) {
 	rubytest.OftenEnough(t)
 	p := rubytest.One(t).Start(t, `200.times { Thread.new { sleep } }; puts "ready"; $stdout.flush; $stdin.gets`, rubytest.Options{})
@@ -455,10 +460,10 @@ func TestPausesLeaveTheTargetItsTime(t *testing.T) {
 	}
 }
 
-// TestPauseOfVfork pauses a process with a thread in vfork, where nothing stops it, until the reading is under way: the
-// order to stop that it still has must not hold it then.
+// TestPauseOfVfork pauses a process with a thread in vfork, which nothing can stop. While ddtop reads, the thread
+// returns from vfork. The pending order to stop must not hold it then.
 func TestPauseOfVfork(t *testing.T) {
-	// The child can't open its program while there is a lease on that: the kernel waits for it to be given up
+	// The child cannot open its program while the file has a lease. The kernel waits until the lease is given up
 	// (fcntl(2)).
 	path := filepath.Join(t.TempDir(), "leased")
 	if err := os.WriteFile(path, nil, 0o700); err != nil {
@@ -488,8 +493,9 @@ func TestPauseOfVfork(t *testing.T) {
 	}
 }
 
-// TestPauseOfTraced names the process that traces a thread of the target already, its first or another one. It does so
-// too if the time for the trial stop is up at once, as it can be on a full machine.
+// TestPauseOfTraced: if another process traces a thread of the target, ddtop names this process. The test traces the
+// first thread and another one. ddtop also names the tracer if the time for the trial stop ends at once, as can happen
+// on a full machine.
 func TestPauseOfTraced(t *testing.T) {
 	p := rubytest.One(t).Start(t, countingProgram, rubytest.Options{})
 	p.Expect(t, "ready")

@@ -11,13 +11,13 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// sampleUntil samples a process until each says that it has seen enough.
+// sampleUntil samples a process until each returns true.
 func sampleUntil(t *testing.T, pid int, each func(*live.Source, *sampler.Sample) (enough bool)) {
 	t.Helper()
 	sourceUntil(t, open(t, pid, live.Options{}), each)
 }
 
-// sourceUntil is sampleUntil of a Source.
+// sourceUntil is sampleUntil for a Source.
 func sourceUntil(t *testing.T, s *live.Source, each func(*live.Source, *sampler.Sample) (enough bool)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), rubytest.Timeout)
@@ -36,17 +36,16 @@ func sourceUntil(t *testing.T, s *live.Source, each func(*live.Source, *sampler.
 	}
 }
 
-// TestNobodyHoldsAtRest: while all threads wait, the GVL has no owner. Ruby's vm.running_thread (up to 2.7) still names
-// the last one, a status "run" any that is about to wait.
+// TestNobodyHoldsAtRest: while all threads wait, the GVL has no owner. Ruby's own data can mislead here. Up to 2.7,
+// vm.running_thread still names the last owner, and a thread that is about to wait has the status "run".
 func TestNobodyHoldsAtRest(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		t.Parallel()
 		p, _ := r.StartStates(t, rubytest.Options{})
 		var c *gvl.Classifier
-		// Of n looks at a process at rest one in a hundred may be followed by one in which something moves. That counts
-		// once, however long it lasts: where other programs hold the CPUs a thread that was woken stays where it is for
-		// many looks.
+		// After one in a hundred samples of a process at rest, something may move. Such a movement counts once, even if
+		// many samples show it. If other programs hold the CPUs, a woken thread can stay where it is for many samples.
 		const n, moves = 100, .01
 		seen, held, waiting := 0, 0, 0
 		holding, queueing := false, false
@@ -64,7 +63,7 @@ func TestNobodyHoldsAtRest(t *testing.T) {
 				info, _ := s.Dictionary().Thread(st.Thread)
 				reporter = reporter || info.Name == rubytest.ReporterName
 			}
-			// The thread that told that all are at rest has to end; on a machine that is full that takes its time.
+			// The thread that reported that all are at rest still has to end. On a full machine this takes its time.
 			if atRest = atRest || !owned && !reporter && wait == 0; !atRest {
 				return false
 			}
@@ -85,9 +84,9 @@ func TestNobodyHoldsAtRest(t *testing.T) {
 	})
 }
 
-// TestIDsAreNotGivenAgain: Ruby gives a thread the address, the object and (up to 3.2) the native thread of one that
-// has ended, and its serial numbers are not kept; a ThreadID is one thread nevertheless. Each of these threads has a
-// name of its own, and the kernel's name is the same.
+// TestIDsAreNotGivenAgain: Ruby reuses the address and the object of a thread that has ended, and up to 3.2 its native
+// thread too. Still a ThreadID always means the same thread. Each thread here has a name of its own, so that the test
+// can tell the threads apart.
 func TestIDsAreNotGivenAgain(t *testing.T) {
 	rubytest.OftenEnough(t)
 	const enoughThreads = 60

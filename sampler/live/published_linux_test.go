@@ -13,7 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// sayPublished reports whether the threads of a sample are in the spans that they are said to publish.
+// sayPublished reports whether the threads of a sample are in the spans that the program reports. wrong has the spans
+// that differ, by thread.
 func sayPublished(s *sampler.Sample, dict *sampler.Dictionary, truth map[string]published.Span) (all bool, wrong map[string]published.Span) {
 	wrong = make(map[string]published.Span)
 	seen := 0
@@ -33,7 +34,7 @@ func sayPublished(s *sampler.Sample, dict *sampler.Dictionary, truth map[string]
 	return seen == len(truth) && len(wrong) == 0, wrong
 }
 
-// TestPublished: the spans that threads publish are found, also where a program publishes only later.
+// TestPublished: ddtop finds the spans that threads publish, even if a program begins to publish after the attach.
 func TestPublished(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		rubytest.Skip(t, "thread-local variables are told on x86_64 alone")

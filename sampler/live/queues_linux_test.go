@@ -20,7 +20,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// pumaStats is what Puma's control server says of one process (Puma.stats).
+// pumaStats is what Puma's control server reports of one process (Puma.stats).
 type pumaStats struct {
 	Backlog  int64 `json:"backlog"`
 	Running  int64 `json:"running"`
@@ -28,7 +28,7 @@ type pumaStats struct {
 	Max      int64 `json:"max_threads"`
 }
 
-// until polls a question until the answer is yes.
+// until calls asked until it returns true.
 func until(t *testing.T, what string, asked func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !asked(); time.Sleep(20 * time.Millisecond) {
@@ -38,7 +38,8 @@ func until(t *testing.T, what string, asked func() bool) {
 	}
 }
 
-// controlOf asks Puma's control server for the stats of each process that serves, by its PID. A single Puma is at zero.
+// controlOf asks Puma's control server for the stats of each process that serves requests. The key is the PID. It is
+// zero for a Puma with one process.
 func controlOf(t *testing.T, port string) map[int]pumaStats {
 	t.Helper()
 	r, err := http.Get("http://127.0.0.1:" + port + "/stats")
@@ -70,7 +71,7 @@ func controlOf(t *testing.T, port string) map[int]pumaStats {
 	return out
 }
 
-// waitingAt asks ss for the accept queue of a port.
+// waitingAt returns the length and the limit of a port's accept queue, as ss reports.
 func waitingAt(t *testing.T, port string) string {
 	t.Helper()
 	out, err := exec.Command(rubytest.Program(t, "ss", "iproute2"), "-Hltn", "sport", "= :"+port).Output()
@@ -81,7 +82,7 @@ func waitingAt(t *testing.T, port string) string {
 	return f[1] + " of " + f[2]
 }
 
-// lengthAt is the number of connections that wait in the accept queue of a port.
+// lengthAt returns the number of connections that wait in the accept queue of a port.
 func lengthAt(t *testing.T, port string) (n int64) {
 	t.Helper()
 	if _, err := fmt.Sscan(waitingAt(t, port), &n); err != nil {
@@ -90,7 +91,7 @@ func lengthAt(t *testing.T, port string) (n int64) {
 	return n
 }
 
-// queuesOf reads the queues of a process until they are as they should be, and reports the last ones if they never are.
+// queuesOf reads the queues of a process until right accepts them. If it never does, the test fails.
 func queuesOf(t *testing.T, s *live.Source, what string, right func(*sampler.Queues) bool) *sampler.Queues {
 	t.Helper()
 	var q *sampler.Queues
@@ -122,7 +123,7 @@ func send(t *testing.T, port, part string) net.Conn {
 	return c
 }
 
-// slowRequest is a request that holds its thread until the test ends.
+// slowRequest is a request that occupies its thread until the test ends. The empty line at its end is missing.
 const slowRequest = "GET /orders/1?ms=600000 HTTP/1.1\r\nHost: x\r\n"
 
 func openLive(t *testing.T, pid int) *live.Source {
@@ -135,12 +136,12 @@ func openLive(t *testing.T, pid int) *live.Source {
 	return s
 }
 
-// TestPumaQueues: with slow clients that hold all threads, the queues of a Puma are what Puma.stats and ss say.
+// TestPumaQueues: slow requests occupy all threads of a Puma. ddtop reads the same queues as Puma.stats and ss report.
 func TestPumaQueues(t *testing.T) {
 	puma := servertest.StartPuma(t, "-t", "3:3")
 	port := puma.Port
 	s := openLive(t, puma.PIDs[0])
-	// Clients that have sent half of a request are in the reactor.
+	// Clients that have sent only a part of a request are in the reactor.
 	var halves []net.Conn
 	for range 3 {
 		halves = append(halves, send(t, port, slowRequest))
@@ -150,13 +151,13 @@ func TestPumaQueues(t *testing.T) {
 		send(t, port, slowRequest+"\r\n")
 	}
 	until(t, "all threads are busy", func() bool { x := controlOf(t, puma.Control)[0]; return x.Capacity == 0 && x.Running == 3 })
-	for _, c := range halves[:2] { // they go on to the list of the pool
+	for _, c := range halves[:2] { // these clients go on to the list of the pool
 		if _, err := io.WriteString(c, "\r\n"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	until(t, "two requests wait", func() bool { return controlOf(t, puma.Control)[0].Backlog == 2 })
-	for range 4 { // Puma 7 accepts them, older ones do not
+	for range 4 { // Puma 7 accepts these connections, older releases do not
 		send(t, port, slowRequest+"\r\n")
 	}
 	until(t, "six wait", func() bool { return lengthAt(t, port)+controlOf(t, puma.Control)[0].Backlog == 6 })
@@ -175,7 +176,8 @@ func TestPumaQueues(t *testing.T) {
 	}
 }
 
-// TestUnicornQueue: Unicorn has no queue of its own. What waits is in the accept queue, as ss counts it.
+// TestUnicornQueue: Unicorn has no queue of its own. Waiting requests are in the accept queue, whose length ddtop reads
+// as ss does.
 func TestUnicornQueue(t *testing.T) {
 	unicorn := servertest.StartRack(t, "unicorn", "sinatra")
 	port := unicorn.URL[strings.LastIndexByte(unicorn.URL, ':')+1:]
@@ -193,8 +195,9 @@ func TestUnicornQueue(t *testing.T) {
 	}
 }
 
-// TestPassengerQueue: Passenger's core passes a request on when a process is free. So the backlog of a process is not
-// known, although its own sockets have no queue, as ss counts it. passenger-status says how many requests wait.
+// TestPassengerQueue: Passenger's core keeps requests until a process is free. So ddtop cannot know the backlog of a
+// process, although it reads the queues of the process's sockets as ss does. ddtop refers to passenger-status, which
+// reports how many requests wait.
 func TestPassengerQueue(t *testing.T) {
 	passenger := servertest.StartRack(t, "passenger", "plain")
 	t.Cleanup(func() { // Passenger waits for the requests before it ends
@@ -236,7 +239,8 @@ func TestPassengerQueue(t *testing.T) {
 	}
 }
 
-// passengerStatus is what passenger-status says of the instance that a listener belongs to. Others may run, too.
+// passengerStatus returns the output of passenger-status for the instance that has one of the listeners. Other
+// instances may run, too.
 func passengerStatus(t *testing.T, of []sampler.Listener) string {
 	t.Helper()
 	var instance struct {
@@ -262,8 +266,8 @@ func passengerStatus(t *testing.T, of []sampler.Listener) string {
 	return string(out)
 }
 
-// TestAsyncQueue: Async::HTTP::Server, which Falcon runs, accepts no connection while a fiber computes or blocks. What
-// waits is in the accept queue, as ss counts it.
+// TestAsyncQueue: while a fiber computes or blocks, Async::HTTP::Server accepts no connection. Falcon uses this server.
+// Waiting requests are in the accept queue, whose length ddtop reads as ss does.
 func TestAsyncQueue(t *testing.T) {
 	async := servertest.StartRack(t, "async", "async_http")
 	port := async.URL[strings.LastIndexByte(async.URL, ':')+1:]
@@ -284,7 +288,7 @@ func TestAsyncQueue(t *testing.T) {
 	}
 }
 
-// TestPumaClusterQueues: each worker of a cluster has its own threads, and the same accept queue.
+// TestPumaClusterQueues: each worker of a cluster has its own threads. All workers have the same accept queue.
 func TestPumaClusterQueues(t *testing.T) {
 	puma := servertest.StartPuma(t, "-t", "2:2", "-w", "2")
 	for range 4 {
@@ -319,7 +323,7 @@ func TestPumaClusterQueues(t *testing.T) {
 	}
 }
 
-// TestSidekiqPool: of Sidekiq's threads those are busy that have a job.
+// TestSidekiqPool: while Sidekiq has no jobs, ddtop reads a pool of four threads, of which none is busy.
 func TestSidekiqPool(t *testing.T) {
 	sidekiq := servertest.StartSidekiq(t)
 	s := openLive(t, sidekiq.PID)

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// pumaPools runs pools with Puma's own code, which the test puts before it. One has two requests in its Array. One has
-// seven in a Queue, as in Puma 7 and later. The third is the control server's.
+// pumaPools makes thread pools with Puma's own code, which the test puts before this program. One pool has two requests
+// in its Array. Another has seven requests in a Queue, as in Puma 7 and later. The third is the control server's pool.
 const pumaPools = `
 module Puma
   def self.set_thread_name(name); end
@@ -34,8 +34,8 @@ puts [busy, idle].map { |p| [p.spawned, p.spawned - p.waiting, p.instance_variab
 sleep
 `
 
-// TestPumaPoolsOfReleases: the pools of Puma's own code are read on each Ruby. Their requests are in an Array or in a
-// Queue.
+// TestPumaPoolsOfReleases: ddtop reads the pools of Puma's own code on each Ruby, with requests in an Array or in a
+// Queue. It leaves out the pool of the control server.
 func TestPumaPoolsOfReleases(t *testing.T) {
 	ruby := rubytest.Program(t, "ruby", "ruby")
 	path, err := exec.Command(ruby, "-e", `puts Gem::Specification.find_by_name("puma").full_gem_path + "/lib/puma/thread_pool.rb"`).Output()

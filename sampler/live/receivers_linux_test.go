@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// receiversProgram has threads whose receiver is a Queue or a Ractor, and which wait for something else. The names
-// begin with the state that each is in.
+// receiversProgram has threads that run a method of a Queue or a Ractor. Some of them wait for something else. The name
+// of each thread begins with the state that it is in.
 const receiversProgram = `
 class Jobs < Queue
   def rest; sleep; end
@@ -34,8 +34,9 @@ if defined?(Ractor)
 end
 puts "ready"; $stdout.flush; STDIN.read`
 
-// TestReceiverIsNoReason: what a thread waits for is told by the receiver of its innermost frames only where the method
-// is that object's own. The block of a Ractor has the Ractor for its receiver.
+// TestReceiverIsNoReason: if a thread runs a method of a Queue or a Ractor, it does not necessarily wait for this
+// object. ddtop reports the object as the reason only if the innermost method belongs to its class, as Queue#pop does.
+// A Ractor is also the receiver of its own block, which is no reason either.
 func TestReceiverIsNoReason(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -79,7 +80,7 @@ func TestReceiverIsNoReason(t *testing.T) {
 	})
 }
 
-// says takes the state, and the kind of what is waited for, from a thread's name.
+// says takes the expected state from a thread's name, with the kind of object that the thread waits for.
 func says(name string) (string, bool) {
 	switch {
 	case len(name) > 8 && name[:8] == "sleeping":

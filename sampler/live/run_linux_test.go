@@ -12,8 +12,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// TestSamplingDoesNotWait: while the consumer of the samples does something else, the clock goes on: samples come of
-// that time.
+// TestSamplingDoesNotWait: while the consumer of samples is busy, the clock goes on. Samples of that time come later.
 func TestSamplingDoesNotWait(t *testing.T) {
 	p := rubytest.One(t).Start(t, "$stdout.sync = true\nputs 'up'\nx = 0\nloop { x += 1 }\n", rubytest.Options{})
 	p.Expect(t, "up")
@@ -30,7 +29,7 @@ func TestSamplingDoesNotWait(t *testing.T) {
 		switch {
 		case from == 0:
 			from = pace.Monotonic()
-			time.Sleep(time.Second) // the disk, or a picture
+			time.Sleep(time.Second) // as if the consumer writes to a disk or draws
 			to = pace.Monotonic()
 		case x.TimeNS > to:
 			if after++; after == 1 {

@@ -17,11 +17,12 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/stacknames"
 )
 
-// runningStacks is how many stacks of a running thread are compared: two seconds on a CPU.
+// runningStacks is the number of compared stacks of a running thread. They take two seconds on a CPU.
 const runningStacks = 2000
 
-// TestRunningThreadsSpendTheirTimeInTheseFunctions: the stacks of a running thread have each C function as often as the
-// kernel says that the thread spent CPU time in it. Stacks that do not fit Ruby's frames are few.
+// TestRunningThreadsSpendTheirTimeInTheseFunctions: each C function has the share of a running thread's stacks that it
+// has of the thread's CPU time. The program measures this time with CLOCK_THREAD_CPUTIME_ID. Few stacks do not fit
+// Ruby's frames.
 func TestRunningThreadsSpendTheirTimeInTheseFunctions(t *testing.T) {
 	if err := MayRun(); err != nil {
 		t.Skip(err)
@@ -50,7 +51,7 @@ func spendsInTheseFunctions(t *testing.T, r rubytest.Ruby, o rubytest.Options) {
 	defer cancel()
 	var seen [spend.NumFunctions]int
 	var ns [spend.NumFunctions]int64
-	misplaced := 0 // stacks that say wrongly whether the thread had the GVL
+	misplaced := 0 // stacks with a wrong mark whether the thread had the GVL
 	going, stoppedNS := false, int64(0)
 	var watch *sampler.NativeWatch
 	var frames []sampler.FrameID
@@ -107,8 +108,8 @@ func spendsInTheseFunctions(t *testing.T, r rubytest.Ruby, o rubytest.Options) {
 	if few := odds.AtMost(int(n), 0.01); misplaced > few {
 		t.Errorf("%d of %g stacks say wrongly whether the thread had the GVL", misplaced, n)
 	}
-	// A clock meets a piece of time of which the program knows the length, at a random place in it. So the samples
-	// that it has of a piece differ less than as many independent ones.
+	// The program knows how long it was in each function. The clock meets such an interval at random places. So the
+	// number of samples in an interval varies less than the number of as many independent samples.
 	for f, name := range spend.Names {
 		got, want := float64(seen[f])/n, float64(ns[f])/float64(ns[spend.All])
 		if math.Abs(got-want) > odds.Within(n) {
@@ -117,8 +118,8 @@ func spendsInTheseFunctions(t *testing.T, r rubytest.Ruby, o rubytest.Options) {
 	}
 }
 
-// TestRunningBeginsAndEnds: C stacks of running threads can be switched on and off again and again. The end of the
-// process is no failure. Nothing is left in the kernel.
+// TestRunningBeginsAndEnds: C stacks of running threads can be switched on and off repeatedly. While they are off,
+// samples have none. The end of the process is no failure.
 func TestRunningBeginsAndEnds(t *testing.T) {
 	if err := MayRun(); err != nil {
 		t.Skip(err)
@@ -166,9 +167,9 @@ func TestRunningBeginsAndEnds(t *testing.T) {
 	}
 }
 
-// TestOtherCodeAtTheSamePlace: a program loads two libraries in turns, each at the place of the other. No C function of
-// one is shown below the method that calls the other. It takes 5 s on a full machine. TestSteady of clock is the
-// quick test of the same promise.
+// TestOtherCodeAtTheSamePlace: a program loads two libraries in turns, each at the address of the other. ddtop never
+// shows a function of one library below the method that calls the other library. The test takes 5 s on a full machine.
+// TestSteady of clock is the quick test of the same promise.
 func TestOtherCodeAtTheSamePlace(t *testing.T) {
 	rubytest.Long(t)
 	if err := MayRun(); err != nil {
@@ -245,7 +246,7 @@ func TestOtherCodeAtTheSamePlace(t *testing.T) {
 	}
 }
 
-// TestNotBegun: if ddtop stops before the stacks have begun, it does not say that the process's memory hangs.
+// TestNotBegun: if ddtop stops before the first stacks, it does not report that the process's memory hangs.
 func TestNotBegun(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	hangs := NoAnswer(4711, nil)

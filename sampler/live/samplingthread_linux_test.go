@@ -20,8 +20,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// endsSoon waits until a thread of this process has ended, and checks that what it had changed of itself is nowhere
-// else: a raised priority, a short slice, exact timers.
+// endsSoon waits until a thread of this process has ended. It then checks that no thread has a raised priority, a short
+// slice or exact timers.
 func endsSoon(t *testing.T, tid int) {
 	t.Helper()
 	deadline := time.Now().Add(rubytest.Timeout)
@@ -35,7 +35,7 @@ func endsSoon(t *testing.T, tid int) {
 	}
 }
 
-// changedThreads lists the threads of this process whose scheduling is not the ordinary one.
+// changedThreads lists the threads of this process that have unusual scheduling.
 func changedThreads(t *testing.T) (out []string) {
 	t.Helper()
 	tasks, err := filepath.Glob("/proc/self/task/*")
@@ -49,16 +49,16 @@ func changedThreads(t *testing.T) (out []string) {
 		}
 		a, err := unix.SchedGetAttr(tid, 0)
 		if errors.Is(err, unix.ESRCH) {
-			continue // it has ended
+			continue // the thread has ended
 		} else if err != nil {
 			t.Fatal(err)
 		}
 		if a.Policy != unix.SCHED_NORMAL || a.Nice != ownNice || a.Runtime == pace.SliceNS {
 			out = append(out, fmt.Sprintf("thread %d: %+v", tid, *a))
 		}
-		slack, err := os.ReadFile(fmt.Sprintf("/proc/%d/timerslack_ns", tid)) // takes the number of any thread
+		slack, err := os.ReadFile(fmt.Sprintf("/proc/%d/timerslack_ns", tid)) // accepts the TID of any thread
 		if err != nil {
-			continue // it has ended, or the kernel is older than 4.6
+			continue // the thread has ended, or the kernel is older than 4.6
 		}
 		if ns := strings.TrimSpace(string(slack)); ns == "1" {
 			out = append(out, fmt.Sprintf("thread %d: a timer slack of %s ns", tid, ns))
@@ -67,7 +67,7 @@ func changedThreads(t *testing.T) (out []string) {
 	return out
 }
 
-// ownNice is what this process was started with.
+// ownNice is the niceness with which this process was started.
 var ownNice = func() int32 {
 	a, err := unix.SchedGetAttr(0, 0)
 	if err != nil {
@@ -76,7 +76,7 @@ var ownNice = func() int32 {
 	return a.Nice
 }()
 
-// TestSamplingThreadEnds: what Run changes of its thread is gone with it.
+// TestSamplingThreadEnds: what Run changes of its thread ends with the thread.
 func TestSamplingThreadEnds(t *testing.T) {
 	p := rubytest.One(t).Start(t, "puts 1; $stdout.flush; $stdin.gets", rubytest.Options{})
 	p.Line(t)
@@ -95,7 +95,7 @@ func TestSamplingThreadEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Close(); err != nil { // and the thread that stops the target
+	if err := s.Close(); err != nil { // also ends the thread that stops the target
 		t.Fatal(err)
 	}
 	for deadline := time.Now().Add(rubytest.Timeout); len(changedThreads(t)) > 0; time.Sleep(time.Millisecond) {
@@ -105,8 +105,8 @@ func TestSamplingThreadEnds(t *testing.T) {
 	}
 }
 
-// TestRunsInARow: the end of one run's context, which comes on a goroutine of its own, does not end the next run's
-// ticks.
+// TestRunsInARow: a goroutine notices the end of a run's context, possibly late. It must not end the ticks of the next
+// run.
 func TestRunsInARow(t *testing.T) {
 	p := rubytest.One(t).Start(t, "puts 1; $stdout.flush; $stdin.gets", rubytest.Options{})
 	p.Line(t)
@@ -122,7 +122,7 @@ func TestRunsInARow(t *testing.T) {
 	undo()
 	undo = s.stopWith(t.Context())
 	undo()
-	undo() // as at the end of a run whose context has ended just now, which waited for ever
+	undo() // as at the end of a run whose context has just ended
 	runtime.Gosched()
 	var sample sampler.Sample
 	if err := s.reader.Read(sampler.StackTick, &sample); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// inSecond has threads that say their own numbers where Ruby knows them, and a child, forked by the main thread.
+// inSecond has a thread that sleeps, and a child that the main thread forks. The main thread computes.
 const inSecond = `$stdout.sync = true
 Thread.new { sleep }.name = "asleep"
 child = fork { $stdin.read }
@@ -43,7 +43,7 @@ func tasks(t *testing.T, pid int) (tids []int32) {
 	return tids
 }
 
-// tidsByName takes a sample and returns the tid of each thread; the main one is "".
+// tidsByName takes a sample and returns its threads by name. The main thread has the empty name.
 func tidsByName(t *testing.T, pid int) map[string]sampler.Thread {
 	t.Helper()
 	s, err := Open(t.Context(), pid, Options{})
@@ -67,8 +67,8 @@ func tidsByName(t *testing.T, pid int) map[string]sampler.Thread {
 	return out
 }
 
-// TestRubyInTheSecondThread: Ruby's main thread is not the process's first one, in this PID namespace and as a
-// container's first process. The main thread of a child that it forks is.
+// TestRubyInTheSecondThread: Ruby's main thread is not the first thread of the process. ddtop finds its TID in this PID
+// namespace, and in a container where the process has PID 1. In a child that it forks, the main thread is the first.
 func TestRubyInTheSecondThread(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		for name, own := range map[string]bool{"here": false, "container": true} {

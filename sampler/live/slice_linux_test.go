@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// sliceOf is the kernel's word on a thread's time slice in ns; 0 before Linux 6.12.
+// sliceOf returns a thread's time slice in ns, as the kernel reports. It is zero before Linux 6.12.
 func sliceOf(t *testing.T, tid int) uint64 {
 	t.Helper()
 	a, err := unix.SchedGetAttr(tid, 0)
@@ -23,7 +23,7 @@ func sliceOf(t *testing.T, tid int) uint64 {
 	return a.Runtime
 }
 
-// TestShortSlice: the sampling thread has a short slice by the kernel's word, and afterwards no thread has.
+// TestShortSlice: the kernel reports a short slice for the sampling thread. Afterwards no thread has a short slice.
 func TestShortSlice(t *testing.T) {
 	before := sliceOf(t, 0)
 	if before == 0 {
@@ -54,7 +54,8 @@ func TestShortSlice(t *testing.T) {
 	endsSoon(t, tid)
 }
 
-// TestShortSliceNeedsNoPrivilege: whoever may not raise the priority gets the slice, and it is said.
+// TestShortSliceNeedsNoPrivilege: if ddtop may not raise its priority, it still gets the short slice. KernelPriority
+// reports this.
 func TestShortSliceNeedsNoPrivilege(t *testing.T) {
 	if unix.Geteuid() != 0 {
 		t.Skip("it needs root, to give it up")
@@ -69,7 +70,8 @@ func TestShortSliceNeedsNoPrivilege(t *testing.T) {
 	}
 	got := make(chan answer)
 	attach.OnOwnThread(func() {
-		// This thread alone becomes another user, and ends with the function. The process's first thread would stay.
+		// Only this thread becomes another user, and it ends with the function. The process's first thread would not
+		// end.
 		const nobody = 65534
 		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, nobody, nobody, nobody); errno != 0 {
 			got <- answer{err: errno}

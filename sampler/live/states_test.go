@@ -14,15 +14,15 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// watched is what was seen of the threads over a while.
+// watched counts the states in which threads were seen.
 type watched struct {
 	ns     map[string]map[gvl.State]int // samples per thread name and state
 	last   map[string]gvl.ThreadState
 	sample *sampler.Sample
 }
 
-// watch samples until done says so, from the first sample on in which settled holds, or fails the test after
-// rubytest.Timeout.
+// watch samples until done returns true. It counts samples after the first one that settled accepts. It fails the test
+// after rubytest.Timeout.
 func watch(t *testing.T, s *live.Source, settled func(state map[string]gvl.State) bool, done func(w *watched, n int) bool) *watched {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), rubytest.Timeout)
@@ -69,7 +69,7 @@ func watch(t *testing.T, s *live.Source, settled func(state map[string]gvl.State
 	return w
 }
 
-// TestStates compares the state and detail of each thread with what the program says it does.
+// TestStates compares the state and the detail of each thread with what the program reports.
 func TestStates(t *testing.T) {
 	rubytest.OftenEnough(t)
 	groups := map[string][]string{
@@ -92,7 +92,7 @@ func TestStates(t *testing.T) {
 	})
 }
 
-// TestStatesMN does so with threads that have no native thread of their own while they wait (M:N, 3.3 and later).
+// TestStatesMN is TestStates for threads that have no native thread of their own while they wait (M:N, 3.3 and later).
 func TestStatesMN(t *testing.T) {
 	rubytest.OftenEnough(t)
 	eachVariant(t, true, func(t *testing.T, r rubytest.Ruby, v rubytest.Variant) {
@@ -106,8 +106,8 @@ func TestStatesMN(t *testing.T) {
 
 func checkStates(t *testing.T, s *live.Source, said rubytest.States) {
 	dict := s.Dictionary()
-	// The program says that all are in their states, but with others that compute some still wait for the GVL: a thread
-	// that has told what it will do has to do it yet.
+	// The program reports that all threads are in their states. If other threads compute, some may still wait for the
+	// GVL before they do what they have announced.
 	settled := func(now map[string]gvl.State) bool {
 		for _, th := range said.Threads {
 			if len(th.States) == 1 && now[th.Name].String() != th.States[0] {
@@ -116,13 +116,13 @@ func checkStates(t *testing.T, s *live.Source, said rubytest.States) {
 		}
 		return true
 	}
-	// A program in which nothing runs is soon sampled thirty times a second only.
+	// A program in which nothing runs is soon sampled only thirty times a second.
 	atLeast := 300
 	if rubytest.Short(t) {
 		atLeast = 100
 	}
-	// A thread that is in another state than it can be in may stay there for many samples where other programs hold the
-	// CPUs: that counts once, and it has to end.
+	// If other programs hold the CPUs, a thread may be in a wrong state for many samples. This counts once, and it must
+	// end.
 	wrong, strays := map[string]int{}, map[string]bool{}
 	w := watch(t, s, settled, func(w *watched, n int) bool {
 		settled := true
@@ -136,7 +136,7 @@ func checkStates(t *testing.T, s *live.Source, said rubytest.States) {
 		if n < atLeast || !settled && n < 20000 {
 			return false
 		}
-		// A socket that is still connecting gets its name from the kernel's tables, which are read beside the sampling.
+		// A socket that is still connecting gets its name later. ddtop reads the kernel's tables for it once a second.
 		if th := w.last["connect"]; n < 20000 && dict.Peer(th.Detail.Peer).Remote == "" && len(w.ns["connect"]) > 0 {
 			return false
 		}
@@ -161,8 +161,8 @@ func checkStates(t *testing.T, s *live.Source, said rubytest.States) {
 				right += n
 			}
 		}
-		// A thread that waits is in exactly one state; one sample in a hundred may come before the kernel was asked
-		// again.
+		// A thread that waits is in exactly one state. One sample in a hundred may be wrong, because the kernel was not
+		// asked again yet.
 		if strays[th.Name] || wrong[th.Name] > odds.AtMost(right+wrong[th.Name], .01) {
 			t.Errorf("%s: seen %v, the program says %v (%s)", th.Name, seen, th.States, gvl.Describe(w.last[th.Name], dict))
 		}
@@ -189,11 +189,11 @@ func names(s *live.Source) []string {
 	}
 }
 
-// checkDetail compares what a thread waits for.
+// checkDetail compares what a thread waits for with what the program reports. It returns the difference.
 func checkDetail(th rubytest.StateTruth, got gvl.ThreadState, s *live.Source) string {
 	dict, d := s.Dictionary(), got.Detail
 	if len(th.States) > 0 && got.State.String() != th.States[0] {
-		return "" // up to 3.2 one sleeping thread wakes up to end the others' time slices
+		return "" // up to 3.2 a sleeping thread wakes up to end the time slices of others
 	}
 	name := func(id sampler.ThreadID) string {
 		info, _ := dict.Thread(id)
@@ -220,13 +220,14 @@ func checkDetail(th rubytest.StateTruth, got gvl.ThreadState, s *live.Source) st
 	return ""
 }
 
-// TestNeverTwoHolders watches threads that hand the GVL to each other.
+// TestNeverTwoHolders watches threads that hand the GVL to each other. In no sample do two threads of a ractor hold it.
 func TestNeverTwoHolders(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p, _ := r.StartStates(t, rubytest.Options{}, rubytest.GroupSpin, rubytest.GroupGC)
 		s := open(t, p.PID, live.Options{LockRate: 5000})
 		c := gvl.NewClassifier(s.Process(), s.Dictionary())
-		ctx, cancel := context.WithTimeout(context.Background(), rubytest.Timeout) // a full machine samples at a hundredth of the rate
+		// A full machine samples at a hundredth of the rate.
+		ctx, cancel := context.WithTimeout(context.Background(), rubytest.Timeout)
 		defer cancel()
 		n, two := 0, 0
 		err := s.Run(ctx, func(sample *sampler.Sample) {

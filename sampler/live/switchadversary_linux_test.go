@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// adversary does what it is told, and says so afterwards.
+// adversary obeys commands, and prints a line after each.
 const adversary = `
 $stdout.sync = true
 Thread.new { loop { 1000.times { |i| i * i }; sleep 0.001 } }
@@ -35,11 +35,14 @@ while line = $stdin.gets
 end
 `
 
-// maxFailed is how many words of so many records, of ten words each, may be missing: one record in a hundred.
+// maxFailed returns how many words may be unreadable in so many records. A record has ten words, and one word in a
+// hundred may be unreadable.
 func maxFailed(records uint64) uint64 { return records / 10 }
 
-// TestSwitchesAdversaries: a process that forks a thousand children, whose threads do nothing but wake each other, or come and go, is followed on,
-// with few words that could not be read (a page can be missing for a moment, while the process forks say). When it replaces itself by another program that ends.
+// TestSwitchesAdversaries: a process forks a thousand children. Then its threads do nothing but wake each other, and
+// then threads begin and end quickly. ddtop follows it throughout. Few words are unreadable, because a page can be
+// missing for a moment, for example during a fork. When the process replaces itself by another program, the following
+// ends.
 func TestSwitchesAdversaries(t *testing.T) {
 	if err := live.CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)

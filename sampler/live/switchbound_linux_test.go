@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// makes has a process make so many records in each of some seconds.
+// makes pretends that a process makes records. Each number is the count for one more second.
 func makes(x *switchRun, records ...uint64) {
 	b := x.source.budget
 	for i, n := range records {
@@ -16,8 +16,9 @@ func makes(x *switchRun, records ...uint64) {
 	}
 }
 
-// TestSwitchBound: following ends when the kernel takes more for it than a tenth of a CPU, unless ddtop has no limit, and when what it tells does
-// not agree with what sampling sees.
+// TestSwitchBound: with a limit, following ends if the kernel spends more than a tenth of a CPU on it. It also ends if
+// a process makes too many records for the limit for longer than a moment. In any case it ends if the process has
+// ractors.
 func TestSwitchBound(t *testing.T) {
 	for _, c := range []struct {
 		name     string

@@ -17,11 +17,12 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// TestSwitches compares with what the kernel says in another place: the context switches of task/TID/status, which count when a
-// thread leaves a CPU. They are read at each sample. ddtop reads beside its samples, so that a reading that a sample is the first to
-// have was begun after the sample before the first one with the reading before that: it stands between what the kernel said then and
-// what it says now, however late a sample comes. (With what it says at the very moments the reading itself is compared in
-// sampler/kernel.)
+// TestSwitches compares ddtop's number of context switches with the counters in task/TID/status, which grow when a
+// thread leaves a CPU. The test reads these counters at each sample. Another goroutine of ddtop reads ddtop's number.
+// So a sample with a new number does not tell when ddtop began to read it. The test takes the sample that first had the
+// previous number. ddtop began to read the new number after the sample before that one. The new number must lie between
+// the counters of that time and the counters now, however late a sample comes. sampler/kernel tests the reading itself
+// against counters of the same moment.
 func TestSwitches(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -35,12 +36,12 @@ func TestSwitches(t *testing.T) {
 	s := open(t, p.PID, live.Options{LockRate: 100})
 	ctx, cancel := context.WithTimeout(context.Background(), rubytest.Timeout)
 	defer cancel()
-	type reading struct{ before, got, after int64 } // after is read after got was
+	type reading struct{ before, got, after int64 } // after is read after got
 	var first, last reading
 	var was, firstNS int64
-	var lastNS, begunNS int64 // of the last sample, and of the one after which a reading that comes now was begun
+	var lastNS, begunNS int64 // the time of the last sample, and the time after which a number that is new now was read
 	type told struct{ atNS, sum int64 }
-	var kernel []told // what it said, until when
+	var kernel []told // sums of task/TID/status, with the time after each was read
 	if err := s.Run(ctx, func(sample *sampler.Sample) {
 		before := int64(0)
 		for _, k := range slices.Backward(kernel) {
@@ -72,7 +73,7 @@ func TestSwitches(t *testing.T) {
 	if last.got == 0 {
 		rubytest.TooSeldomNow(t, "nothing was counted within %v", rubytest.Timeout)
 	}
-	// A thread that has left its CPU and not come back counts in one place alone.
+	// A thread that has left its CPU and has not come back counts only in task/TID/status.
 	const slack = threads + 10
 	grown, least, most := last.got-first.got, last.before-first.after-slack, last.after-first.before+slack
 	if grown < least || grown > most {
@@ -85,7 +86,7 @@ func TestSwitches(t *testing.T) {
 
 var switchLines = regexp.MustCompile(`(?m)^(?:non)?voluntary_ctxt_switches:\s*(\d+)$`)
 
-// monotonic is the time of samples (sampler.Sample.TimeNS) now.
+// monotonic returns the present time on the clock of samples (sampler.Sample.TimeNS).
 func monotonic(t *testing.T) int64 {
 	t.Helper()
 	var ts unix.Timespec
@@ -95,7 +96,7 @@ func monotonic(t *testing.T) int64 {
 	return ts.Nano()
 }
 
-// switchesOf adds up what the kernel says of a process's threads.
+// switchesOf adds up the kernel's counts of context switches for a process's threads.
 func switchesOf(t *testing.T, pid int) (n int64) {
 	t.Helper()
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
@@ -105,7 +106,7 @@ func switchesOf(t *testing.T, pid int) (n int64) {
 	for _, f := range files {
 		b, err := os.ReadFile(f)
 		if err != nil {
-			continue // it has ended
+			continue // the thread has ended
 		}
 		for _, m := range switchLines.FindAllSubmatch(b, -1) {
 			k, err := strconv.ParseInt(string(m[1]), 10, 64)

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// passing has pairs of threads that do nothing but wake each other.
+// passing has two pairs of threads that do nothing but wake each other.
 const passing = `
 2.times do
   a, b, c, d = *IO.pipe, *IO.pipe
@@ -22,8 +22,8 @@ puts 1; $stdout.flush
 $stdin.gets
 `
 
-// TestSwitchRingFull: when nobody takes the records for a while their ring is full, which is counted. No changes are told of that time, and they are
-// again afterwards.
+// TestSwitchRingFull: if ddtop does not fetch records for a while, their ring buffer fills up. ddtop counts the lost
+// records. Samples have no known changes for this time, and have known changes again afterwards.
 func TestSwitchRingFull(t *testing.T) {
 	if err := CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)
@@ -83,10 +83,10 @@ func TestSwitchRingFull(t *testing.T) {
 	}
 }
 
-// TestSwitchesTooMany: a process whose threads switch more often than ddtop's share of a CPU allows is polled after a
-// moment. The reason is told, and samples follow each other as before. The threads begin to switch when their changes
-// are known. The share is small, so that also a process that gets little CPU time on a full machine switches too often:
-// 350 records a second are enough. At the usual share it would take 20,000.
+// TestSwitchesTooMany: if a process's threads switch more often than ddtop's share of a CPU allows, ddtop soon polls
+// the process instead. It reports the reason, and samples go on as before. The threads begin to switch when their
+// changes are known. The share is so small that 350 records a second are too many. At the usual share it would take
+// 20,000, which a process may not reach on a full machine.
 func TestSwitchesTooMany(t *testing.T) {
 	if err := CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)
@@ -101,7 +101,7 @@ func TestSwitchesTooMany(t *testing.T) {
 	defer s.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), rubytest.Timeout)
 	defer cancel()
-	var toNS int64 // until when changes are known
+	var toNS int64 // the time up to which changes are known
 	after := 0
 	if err := s.Run(ctx, func(x *sampler.Sample) {
 		c := &x.Changes
@@ -115,7 +115,7 @@ func TestSwitchesTooMany(t *testing.T) {
 			toNS = c.ToNS
 			return
 		}
-		// A sample from before the end has no changes if there are too many for it.
+		// A sample from before the end can lack changes, because there were too many.
 		if run := s.switches.now.Load(); toNS != 0 && run != nil && !run.on() && x.TimeNS > run.toNS.Load() {
 			if after++; after == 10 {
 				cancel()

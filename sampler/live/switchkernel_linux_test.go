@@ -20,7 +20,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// programsInKernel are the numbers of the programs in the kernel that make records of switches, of all ddtops.
+// programsInKernel returns the IDs of the programs in the kernel that record thread switches, of each ddtop on this
+// machine.
 func programsInKernel(t *testing.T) map[ebpf.ProgramID]bool {
 	t.Helper()
 	all := make(map[ebpf.ProgramID]bool)
@@ -35,7 +36,7 @@ func programsInKernel(t *testing.T) map[ebpf.ProgramID]bool {
 		id = next
 		p, err := ebpf.NewProgramFromID(id)
 		if err != nil {
-			continue // it has just gone
+			continue // the program has just been removed
 		}
 		if info, err := p.Info(); err == nil && strings.HasPrefix(info.Name, "ddtop_switch") {
 			all[id] = true
@@ -44,16 +45,16 @@ func programsInKernel(t *testing.T) map[ebpf.ProgramID]bool {
 	}
 }
 
-// follower is a ddtop that follows a process by its thread switches, in a process of its own.
+// follower is a ddtop that follows a process by its thread switches. It runs in a process of its own.
 type follower struct {
 	cmd *exec.Cmd
 	out *bufio.Reader
 }
 
-// theFollowed names the process that TestSwitchesLeaveTheKernel follows in the process that it is run in.
+// theFollowed is the environment variable that makes the test binary a follower. Its value is the PID to follow.
 const theFollowed = "DDTOP_TEST_FOLLOWED"
 
-// startFollower starts one, and returns when it follows the process.
+// startFollower starts a follower, and returns when it follows the process.
 func startFollower(t *testing.T, pid int) *follower {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSwitchesLeaveTheKernel$", "-test.v")
@@ -72,7 +73,7 @@ func startFollower(t *testing.T, pid int) *follower {
 	return f
 }
 
-// more returns when it has told of changes anew.
+// more returns when the follower has reported further changes.
 func (f *follower) more(t *testing.T) {
 	t.Helper()
 	for n := 0; n < 2; {
@@ -86,8 +87,8 @@ func (f *follower) more(t *testing.T) {
 	}
 }
 
-// TestSwitchesLeaveTheKernel: several ddtops follow the same process and another one, each by programs of its own. One that is killed leaves nothing
-// in the kernel, and the others go on.
+// TestSwitchesLeaveTheKernel: two ddtops follow the same process and a third follows another one. Each has its own
+// programs in the kernel. If one of them is killed, the others go on. None leaves programs in the kernel.
 func TestSwitchesLeaveTheKernel(t *testing.T) {
 	if pid, err := strconv.Atoi(os.Getenv(theFollowed)); err == nil {
 		s, err := live.Open(t.Context(), pid, live.Options{From: live.FromSwitches})
@@ -122,7 +123,7 @@ func TestSwitchesLeaveTheKernel(t *testing.T) {
 	one.Line(t)
 	two.Line(t)
 	all := []*follower{startFollower(t, one.PID), startFollower(t, one.PID), startFollower(t, two.PID)}
-	if n := mine(); n < len(all) { // others may load theirs beside this test
+	if n := mine(); n < len(all) { // other tests may load their programs at the same time
 		t.Fatalf("%d ddtops follow, by %d programs", len(all), n)
 	}
 	own := programsInKernel(t)
@@ -150,8 +151,8 @@ func TestSwitchesLeaveTheKernel(t *testing.T) {
 	}
 }
 
-// TestSwitchesRefused: where the kernel refuses the programs, or the clocks that they run on, the process is polled, the reason is told, and nothing
-// stays in the kernel.
+// TestSwitchesRefused: the kernel refuses bpf, or perf_event_open for the clocks of the programs. ddtop polls the
+// process and reports the reason.
 func TestSwitchesRefused(t *testing.T) {
 	calls := map[string]uint32{"bpf": unix.SYS_BPF, "perf_event_open": unix.SYS_PERF_EVENT_OPEN}
 	if name := os.Getenv(refusal); name != "" {
@@ -195,8 +196,8 @@ func TestSwitchesRefused(t *testing.T) {
 	}
 }
 
-// TestSwitchesOfTheDying: a process that is killed at any instant, while ddtop attaches, while programs load, or while records are read, ends the
-// sampling, and nothing stays in the kernel.
+// TestSwitchesOfTheDying: a process is killed while ddtop attaches, loads its programs, or reads records. The kill ends
+// the sampling at any of these times, and no descriptor is left.
 func TestSwitchesOfTheDying(t *testing.T) {
 	if err := live.CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)
@@ -242,5 +243,5 @@ func TestSwitchesOfTheDying(t *testing.T) {
 	}
 }
 
-// bpfDescriptors counts the descriptors of this process that keep programs, and what they are attached to, in the kernel.
+// bpfDescriptors counts the descriptors of this process that keep programs and their attachments in the kernel.
 func bpfDescriptors(t *testing.T) int { return descriptors(t, "bpf") + descriptors(t, "perf_event") }

@@ -33,7 +33,7 @@ func (w *written) DrainStacks(func(*bpf.Stack)) error { return nil }
 func (w *written) Counts() (tracer.Counts, error)     { return w.counts, nil }
 func (w *written) Close() error                       { return nil }
 
-// writtenRun follows a process by what a test has written.
+// writtenRun returns a switchRun whose records come from w.
 func writtenRun(w *written) *switchRun {
 	x := &switchRun{source: &Source{sampling: sampling{budget: pace.NewBudget(0)}}, feed: w, stacks: stacknames.New(), taken: make(map[instant]stacknames.Taken)}
 	x.to = exact.NewMachine(func(c *exact.Change) { x.changes.Changed(c) })
@@ -42,8 +42,8 @@ func writtenRun(w *written) *switchRun {
 	return x
 }
 
-// TestLostRecordsSayNothing: of the time in which records had no room nothing is told, and of no thread what it did before that, until its next
-// record. So it is of one thread whose words could not be read.
+// TestLostRecordsSayNothing: if records were lost, ddtop reports no changes of that time. A thread's state is unknown
+// until its next record. The same applies to a single thread if words of its record could not be read.
 func TestLostRecordsSayNothing(t *testing.T) {
 	const ms, a, b = 1_000_000, 11, 12
 	w := &written{}
@@ -102,7 +102,8 @@ func TestLostRecordsSayNothing(t *testing.T) {
 	}
 }
 
-// TestFetchesBeforeRoomIsFull: records are fetched before they fill the room that there is for those of one process, of many that are followed.
+// TestFetchesBeforeRoomIsFull: if many processes are followed, each has only limited room for records. ddtop fetches
+// records before they fill more than half of it.
 func TestFetchesBeforeRoomIsFull(t *testing.T) {
 	const ms, rate = 1_000_000, 700 // a second
 	for _, room := range []int{33_000, 500} {

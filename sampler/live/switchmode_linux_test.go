@@ -13,7 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// switching computes in one thread and sleeps in another, until it is told to go on: then it ends, or makes a ractor.
+// switching computes in one thread and sleeps in another. After a line of input it ends. If the line is "ractor", it
+// first makes a ractor and waits for another line.
 const switching = `
 Thread.new { loop { 1000.times { |i| i * i }; Thread.pass } }
 Thread.new { loop { sleep 0.001 } }
@@ -25,7 +26,7 @@ if $stdin.gets == "ractor\n"
 end
 `
 
-// switched opens a process that is followed by its thread switches.
+// switched starts a process and opens it to follow its thread switches.
 func switched(t *testing.T, r rubytest.Ruby) (*rubytest.Process, *live.Source) {
 	t.Helper()
 	if err := live.CheckSwitches(); err != nil {
@@ -45,8 +46,9 @@ func switched(t *testing.T, r rubytest.Ruby) (*rubytest.Process, *live.Source) {
 	return p, s
 }
 
-// TestSwitchesTakeOver: the first sample is polled at once, and from then on samples follow each other without a gap in what changes say. A
-// ddtop that is about to be stopped leaves the kernel, and begins again when it goes on. The end of the process ends it.
+// TestSwitchesTakeOver: the first sample is polled at once. Once changes are known, samples follow each other without a
+// gap in what their changes cover. Park removes the programs from the kernel, and resume loads them again. The end of
+// the process ends the following.
 func TestSwitchesTakeOver(t *testing.T) {
 	p, s := switched(t, rubytest.One(t))
 	c := newChanging(t)
@@ -94,7 +96,8 @@ func TestSwitchesTakeOver(t *testing.T) {
 	}
 }
 
-// TestSwitchesEndWithRactors: of a process that makes ractors the switches no longer tell all, so it is polled again, which is said.
+// TestSwitchesEndWithRactors: if a process makes ractors, its thread switches do not show everything. So ddtop polls it
+// again and reports the reason.
 func TestSwitchesEndWithRactors(t *testing.T) {
 	r := rubytest.One(t)
 	if !r.AtLeast(3, 0) {
@@ -123,7 +126,7 @@ func TestSwitchesEndWithRactors(t *testing.T) {
 	}
 }
 
-// TestSwitchesOfSharedThreads: a process whose threads share native threads is polled, and that is said.
+// TestSwitchesOfSharedThreads: if a process's threads share native threads, ddtop polls it and reports the reason.
 func TestSwitchesOfSharedThreads(t *testing.T) {
 	r := rubytest.One(t)
 	if !r.AtLeast(3, 3) {

@@ -19,10 +19,10 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// swapBytes is the room for pages that are written out, in bytes. The process of the test has about 30 MB.
+// swapBytes is the size of the swap space. The process of the test has about 30 MB.
 const swapBytes = 64 << 20
 
-// swap gives this machine compressed memory to write pages to, until the test ends.
+// swap gives this machine swap space in compressed memory until the test ends.
 func swap(t *testing.T) {
 	t.Helper()
 	number, err := os.ReadFile("/sys/class/zram-control/hot_add")
@@ -56,7 +56,7 @@ func swap(t *testing.T) {
 	})
 }
 
-// pageOut writes the pages of a process out that only it has, again and again until done is closed.
+// pageOut swaps out the private pages of a process again and again, until done is closed.
 func pageOut(pid int, done <-chan struct{}) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -77,11 +77,11 @@ func pageOut(pid int, done <-chan struct{}) error {
 			if rights != "rw-p" {
 				continue
 			}
-			v := [2]uintptr{from, to - from} // struct iovec of the other process
+			v := [2]uintptr{from, to - from} // a struct iovec with addresses of the other process
 			_, _, e := unix.Syscall6(unix.SYS_PROCESS_MADVISE, uintptr(fd), uintptr(unsafe.Pointer(&v)), 1,
 				unix.MADV_PAGEOUT, 0, 0)
 			switch e {
-			case 0, unix.EINVAL, unix.ENOMEM: // a mapping that cannot be written out, or has gone
+			case 0, unix.EINVAL, unix.ENOMEM: // a mapping that cannot be swapped out, or is gone
 			default:
 				return fmt.Errorf("process_madvise: %w", e)
 			}
@@ -95,8 +95,8 @@ func pageOut(pid int, done <-chan struct{}) error {
 	}
 }
 
-// TestSwitchesWithoutPages: words that the programs cannot read, because their pages are written out, are counted. They
-// make no state, and the process is followed on.
+// TestSwitchesWithoutPages: the programs in the kernel cannot read words whose pages are swapped out. ddtop counts
+// these words and derives no state from them. The process is still followed.
 func TestSwitchesWithoutPages(t *testing.T) {
 	if err := live.CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)
@@ -155,7 +155,7 @@ $stdin.gets
 		}); err != nil {
 			t.Fatal(err)
 		}
-		begin() // if no changes were ever known
+		begin() // if changes were never known
 		end()
 		if err := <-paged; errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
 			rubytest.Skip(t, "%v", err)

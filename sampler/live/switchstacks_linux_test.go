@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// calling runs three methods in turns, in competition with another thread, and says when each was called.
+// calling runs three methods in turns and competes with another thread for the GVL. It logs when each call began and
+// ended.
 const calling = `
 require "json"
 def now = Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)
@@ -34,8 +35,8 @@ puts calls.to_json; $stdout.flush
 $stdin.gets
 `
 
-// TestSwitchesReadStacks: the clock's copies of the holder's stack are named, between samples, and each is what the program ran then by its
-// own log. Sampling takes next to nothing meanwhile.
+// TestSwitchesReadStacks: the clock copies the stack of the thread that holds the GVL, also between samples. Each copy
+// shows the method that the program ran at that time by its own log.
 func TestSwitchesReadStacks(t *testing.T) {
 	if err := live.CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)
@@ -93,7 +94,7 @@ func TestSwitchesReadStacks(t *testing.T) {
 			id = caller
 		}
 		if name == "" {
-			continue // the other thread, or between two calls
+			continue // the stack is of the other thread, or between two calls
 		}
 		compared++
 		in := false
@@ -104,7 +105,7 @@ func TestSwitchesReadStacks(t *testing.T) {
 			t.Errorf("at %d the stack says %s, and the log of the program does not", x.atNS, name)
 		}
 	}
-	// Each thread has the GVL for half of the time, and a tick of the clock is as likely to come to the one as to the other.
+	// Each thread has the GVL for half of the time. A tick of the clock is equally likely to meet either thread.
 	if compared < 3 {
 		t.Errorf("of %d stacks %d are in a call", len(all), compared)
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// TestNotFollowed: if ddtop stops before a process is followed, the reason is no error of Go's. Other reasons stay.
+// TestNotFollowed: if ddtop stops before it follows a process, the reason is errLateSwitches and not an error of Go.
+// The reason errSwitches stays.
 func TestNotFollowed(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	if err := notFollowed(ctx, attach.ErrNoAnswer); err != attach.ErrNoAnswer {

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// servingMethods are methods of programs that serve requests of some ms, and log them.
+// servingMethods are methods of programs that serve requests of a few ms, and log them.
 const servingMethods = `
 require "json"
 def now = Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)
@@ -34,8 +34,8 @@ def fill(env, n)
 end
 `
 
-// serving has two threads that serve requests of 1 to 4 ms, and says which. One makes a Hash for each request, as Puma
-// does. The other uses one Hash for all, as Unicorn does.
+// serving has two threads that serve requests of 1 to 4 ms, and logs each request. One thread makes a Hash for each
+// request, as Puma does. The other uses one Hash for all requests, as Unicorn does.
 const serving = servingMethods + `
 n = 0
 queues = [true, false].map do |anew|
@@ -50,9 +50,9 @@ puts LOG.to_json; $stdout.flush
 $stdin.gets
 `
 
-// TestSwitchesFindRequests: most requests that begin and end between two samples are found, each with the path that its
-// thread served then by the program's own log. Without time to read them they are found, too, but without a path. A
-// request is never found twice.
+// TestSwitchesFindRequests: ddtop finds most requests that begin and end between two samples. Each has the path that
+// its thread served at that time by the program's own log. If ddtop has no time to read them, it finds them without a
+// path. It never finds a request twice.
 func TestSwitchesFindRequests(t *testing.T) {
 	if err := live.CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)
@@ -75,7 +75,8 @@ func TestSwitchesFindRequests(t *testing.T) {
 	}
 }
 
-// servedRequest is a request by the program's log. Its begin is between From and Filled, when its environment was full.
+// servedRequest is a request in the program's log. It began between From and Filled. At Filled its environment was
+// complete.
 type servedRequest struct {
 	Path             string
 	TID              int32
@@ -102,7 +103,7 @@ func findRequests(t *testing.T, p *rubytest.Process, opts live.Options, mostRead
 			if slices.ContainsFunc(log, func(l servedRequest) bool { return l.TID == f.tid && l.From > f.work.SinceNS }) {
 				t.Errorf("thread %d served no request that began between %d and %d", f.tid, f.work.BeforeNS, f.work.SinceNS)
 			}
-			continue // it was not logged yet
+			continue // the request was not logged yet
 		}
 		l, behind, next := log[is], int64(0), int64(math.MaxInt64)
 		for _, o := range log {
@@ -117,7 +118,8 @@ func findRequests(t *testing.T, p *rubytest.Process, opts live.Options, mostRead
 		switch w := &f.work; {
 		case l.TID != f.tid:
 			t.Errorf("thread %d served %s, and not %d", l.TID, l.Path, f.tid)
-		case w.BeforeNS > l.Filled || w.SinceNS > next || w.SinceNS < behind-readNS: // To is logged before the end
+		// To is logged a moment before the request ends.
+		case w.BeforeNS > l.Filled || w.SinceNS > next || w.SinceNS < behind-readNS:
 			t.Errorf("%s began between %d and %d, and was served from %d to %d, behind one to %d", l.Path, w.BeforeNS, w.SinceNS, l.From, l.To, behind)
 		}
 		if found[l.Path] {
@@ -148,8 +150,8 @@ func findRequests(t *testing.T, p *rubytest.Process, opts live.Options, mostRead
 	}
 }
 
-// in returns the index of the request in the log, by its path. Without a path it is the last request that its thread
-// had begun when it was seen. The index is negative if there is no such request.
+// in returns the index of the request in the log, by its path. Without a path it returns the last request that the
+// thread had begun when ddtop saw the request. The index is negative if there is no such request.
 func (f *foundRequest) in(log []servedRequest) int {
 	w := &f.work
 	if w.Values != "" {
@@ -167,8 +169,9 @@ func (f *foundRequest) in(log []servedRequest) int {
 	return last
 }
 
-// foundRequests returns the first requests that the records of thread switches show, and how long the longest sample
-// read. Samples have the time at which they begin to read, so a request that one saw may begin later by that.
+// foundRequests returns the first requests that the records of thread switches show. readNS is the longest time that a
+// sample took to read. A sample's time is when its reading began, so a request that a sample saw may begin up to readNS
+// later.
 func foundRequests(t *testing.T, pid int, opts live.Options, enough int) (all map[sampler.WorkNumber]foundRequest, readNS int64) {
 	s, err := live.Open(t.Context(), pid, opts)
 	if err != nil {

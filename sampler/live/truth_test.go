@@ -48,7 +48,8 @@ func text(s *string) string {
 	return *s
 }
 
-// compareFrames says where a stack differs from Ruby's word; labels are compared where Ruby prints qualified ones.
+// compareFrames describes the first difference between a stack and what Ruby reports. labels is true if Ruby prints
+// qualified labels, which are compared then.
 func compareFrames(got []sampler.Frame, want []rubytest.TruthFrame, labels bool) string {
 	if len(got) != len(want) {
 		var b strings.Builder
@@ -80,7 +81,7 @@ func compareFrames(got []sampler.Frame, want []rubytest.TruthFrame, labels bool)
 	return ""
 }
 
-// TestParkedProgram compares every thread of a program with some 250 parked threads with what its Ruby says.
+// TestParkedProgram compares each thread of a program with about 250 parked threads with what Ruby reports.
 func TestParkedProgram(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartParked(t, rubytest.Options{})
@@ -88,8 +89,8 @@ func TestParkedProgram(t *testing.T) {
 	})
 }
 
-// TestCutStack compares a stack cut in the middle with the whole one: of Ruby frames alone, and of Ruby frames, blocks
-// and C functions in turn, cut between each two of them.
+// TestCutStack compares a stack that is cut in the middle with the complete stack. One stack has only Ruby frames.
+// Another alternates between Ruby frames, blocks and C functions, and is cut at each possible place.
 func TestCutStack(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, `def down(n); n == 0 ? sleep : down(n - 1); end
@@ -119,7 +120,8 @@ puts "ready"; $stdout.flush; $stdin.gets`, rubytest.Options{Env: []string{"RUBY_
 			}
 			limits := []int{500}
 			if name == "turns" {
-				limits = []int{400, 404, 408, 412, 416, 420, 424, 428, 432, 436} // three quarters of it: each frame of a turn
+				// A stack is cut at three quarters of the limit. The limits cut it at each frame of a turn.
+				limits = []int{400, 404, 408, 412, 416, 420, 424, 428, 432, 436}
 			}
 			for _, limit := range limits {
 				cut, th := stack(name, limit)
@@ -129,8 +131,8 @@ puts "ready"; $stdout.flush; $stdin.gets`, rubytest.Options{Env: []string{"RUBY_
 	})
 }
 
-// compareCut compares a stack of which at most limit control frames were read with the whole one: its inner frames are
-// the first of that, its outer ones the last.
+// compareCut compares a stack of which at most limit control frames were read with the complete stack. Its inner frames
+// must be the first of the complete stack, and its outer frames the last.
 func compareCut(t *testing.T, name string, cut []sampler.Frame, th sampler.Thread, whole []sampler.Frame, limit int) {
 	t.Helper()
 	if th.Quality&sampler.StackTruncated == 0 || len(cut) > limit || len(cut) < limit/2 {
@@ -147,7 +149,7 @@ func compareCut(t *testing.T, name string, cut []sampler.Frame, th sampler.Threa
 			return
 		}
 	}
-	// Control frames that are none of a backtrace count as omitted, too.
+	// Control frames that are in no backtrace count as omitted, too.
 	if missing := len(whole) - len(cut); int(th.Omitted) < missing {
 		t.Errorf("%s: %d frames omitted, %d are missing", name, th.Omitted, missing)
 	}
@@ -156,7 +158,7 @@ func compareCut(t *testing.T, name string, cut []sampler.Frame, th sampler.Threa
 	}
 }
 
-// TestDescription compares what is said of the Ruby with its own word, with a JIT where the build has one.
+// TestDescription compares ddtop's description of the Ruby with RUBY_DESCRIPTION, without options and with --yjit.
 func TestDescription(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, args := range [][]string{nil, {"--yjit"}} {

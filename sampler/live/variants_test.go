@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// eachVariant runs test with every way in which every Ruby can run a program, the plain one left out when others says
-// so.
+// eachVariant runs test for each Ruby and each way in which it can run a program. If others is true, it leaves out the
+// variant without options.
 func eachVariant(t *testing.T, others bool, test func(t *testing.T, r rubytest.Ruby, v rubytest.Variant)) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		variants := r.Variants(t)
@@ -23,7 +23,7 @@ func eachVariant(t *testing.T, others bool, test func(t *testing.T, r rubytest.R
 	})
 }
 
-// TestParkedVariants compares the parked program's threads with Ruby's word under each JIT and with M:N threads.
+// TestParkedVariants compares the parked program's threads with what Ruby reports, with each JIT and with M:N threads.
 func TestParkedVariants(t *testing.T) {
 	eachVariant(t, true, func(t *testing.T, r rubytest.Ruby, v rubytest.Variant) {
 		p, truth := r.StartParked(t, v.Apply(rubytest.Options{}))
@@ -31,7 +31,8 @@ func TestParkedVariants(t *testing.T) {
 	})
 }
 
-// TestRactors compares the threads of three ractors, which from 3.3 on have no native thread while they are parked.
+// TestRactors compares the threads of three ractors with what Ruby reports. From 3.3 on, these threads have no native
+// thread while they are parked.
 func TestRactors(t *testing.T) {
 	eachVariant(t, false, func(t *testing.T, r rubytest.Ruby, v rubytest.Variant) {
 		if !r.AtLeast(3, 0) {
@@ -42,8 +43,8 @@ func TestRactors(t *testing.T) {
 	})
 }
 
-// schedulerProgram has a thread whose fibers were left to a fiber scheduler, which waits for them, and one in which
-// such a fiber runs: it blocks the thread. Both by name.
+// schedulerProgram has two threads with a fiber scheduler. In the thread named loop, the scheduler waits for its
+// fibers. In the thread named inside, such a fiber runs and blocks the thread.
 const schedulerProgram = `
 class Scheduler
   def initialize; @wakeups = {}; end
@@ -102,7 +103,7 @@ STDIN.gets
 exit!(0)
 `
 
-// TestFiberScheduler compares the frames of threads that have a fiber scheduler.
+// TestFiberScheduler compares the frames of threads that have a fiber scheduler with what Ruby reports.
 func TestFiberScheduler(t *testing.T) {
 	eachVariant(t, false, func(t *testing.T, r rubytest.Ruby, v rubytest.Variant) {
 		if !r.AtLeast(3, 1) {
@@ -127,8 +128,8 @@ func saysFrame(th rubytest.TruthThread, name string) bool {
 	return false
 }
 
-// compareTruth compares what one sample says of a parked program's threads with what Ruby says of them. Threads that
-// Ruby is silent about are the reporter, and main where it is the one that waits for the test.
+// compareTruth compares one sample of a parked program's threads with what Ruby reports. Ruby does not report the
+// reporter thread, and not the main thread if it waits for the test.
 func compareTruth(t *testing.T, p *rubytest.Process, truth rubytest.Truth) {
 	t.Helper()
 	r := p.Ruby

@@ -16,8 +16,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// shortTurns has threads that compute and log when they had the GVL, and one that has it for some 20 µs at a time and
-// logs when it gave it up and had it again.
+// shortTurns has threads that compute and log when they had the GVL. Another thread has the GVL for about 20 µs at a
+// time. It logs when it gave the GVL up and when it got it back.
 const shortTurns = `
 def now = Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)
 going, turns = true, []
@@ -57,14 +57,14 @@ puts JSON.dump("passes" => (short.join; passes), "turns" => computing.flat_map(&
 $stdout.flush
 `
 
-// shortTurnsLog is what it logs: pairs of times in ns.
+// shortTurnsLog is the log of shortTurns: pairs of times in ns.
 type shortTurnsLog struct {
 	Passes, Turns [][2]int64
 }
 
-// bounds returns the bounds of the waits of the thread with short turns, each list in order, as far as they reach into
-// a stretch of time. It waited within each pass, and for as long as another thread had the GVL without a break. Between
-// two such turns it may have had the GVL and given it up again, for an interrupt, before it came back from Thread.pass.
+// bounds returns the shortest and longest possible waits of the thread with short turns, between two times. Each list
+// is sorted. A wait cannot exceed the pass. It cannot be shorter than the longest hold of another thread within the
+// pass. In between, an interrupt may have given the thread the GVL for a moment before it returned from Thread.pass.
 func (l *shortTurnsLog) bounds(fromNS, toNS int64) (least, most []int64) {
 	for _, p := range l.Passes {
 		a, b := max(p[0], fromNS), min(p[1], toNS)
@@ -82,8 +82,8 @@ func (l *shortTurnsLog) bounds(fromNS, toNS int64) (least, most []int64) {
 	return least, most
 }
 
-// TestWaitsAgainstTheProgramsLog: a thread with turns of 20 µs is found waiting in nearly every sample. The quantiles
-// of its waits, and the longest one, agree with the program's own log.
+// TestWaitsAgainstTheProgramsLog: a thread with turns of 20 µs waits for the GVL nearly all the time. The quantiles of
+// its waits in ddtop, and its longest wait, agree with the program's own log.
 func TestWaitsAgainstTheProgramsLog(t *testing.T) {
 	for _, c := range []struct {
 		rate      float64
@@ -100,7 +100,7 @@ func TestWaitsAgainstTheProgramsLog(t *testing.T) {
 			}
 			rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 				if !r.AtLeast(3, 0) {
-					return // methods without an end
+					return // the program uses methods without an end
 				}
 				if c.full {
 					for range 2 {
@@ -133,7 +133,8 @@ func waitsAgainstLog(t *testing.T, r rubytest.Ruby, p *rubytest.Process, rate fl
 	ctx, cancel := context.WithTimeout(t.Context(), forNS)
 	defer cancel()
 	var fromNS, toNS int64
-	readNS, blind := make(map[sampler.ThreadID]int64), make(map[sampler.ThreadID]int64) // the longest time between two readings of the counters
+	// readNS is the last reading of a thread's counters. blind is the longest time between two readings.
+	readNS, blind := make(map[sampler.ThreadID]int64), make(map[sampler.ThreadID]int64)
 	if err := s.Run(ctx, func(x *sampler.Sample) {
 		if fromNS == 0 {
 			fromNS = x.TimeNS
@@ -170,18 +171,18 @@ func waitsAgainstLog(t *testing.T, r rubytest.Ruby, p *rubytest.Process, rate fl
 	judgeQuantile(t, "p50", w.P50(), .5, w.Count, leasts, mosts)
 	judgeQuantile(t, "p90", w.P90(), .9, w.Count, leasts, mosts)
 	judgeQuantile(t, "p99", w.P99(), .99, w.Count, leasts, mosts)
-	// The longest wait is one whatever the number of the others.
+	// The longest wait does not depend on the number of the other waits.
 	judgeBounds(t, "max", w.Max(), least, most)
-	// From 3.3 on each turn shows in the counters: what is told apart reaches at most from one reading of them to
-	// another.
+	// From 3.3 on, each hold shows in the thread's counters. So ddtop can merge two waits only within the interval
+	// between two readings of the counters.
 	if r.AtLeast(3, 3) && w.MaxNS > most*103/100+2*blindNS {
 		t.Errorf("max %s, by the log %d at most: two waits are told as one", w.Max().Prose(), most)
 	}
 }
 
-// judgeQuantile compares a quantile of so many waits with the bounds of all waits by the log, in order. Where the
-// numbers of waits differ, two were told as one, or a pass had two waits, or one lies at an end of the measurement: any
-// of these can be among the longer ones or among the shorter ones, so that the rank is known to that difference.
+// judgeQuantile compares a quantile of ddtop's waits with the bounds of all waits in the log, in order. If the numbers
+// of waits differ, ddtop merged two waits, a pass had two waits, or a wait lies at an end of the measurement. Such a
+// wait can be a long or a short one, so the rank is uncertain by the difference.
 func judgeQuantile(t *testing.T, name string, f gvl.Bounded, q float64, count int64, least, most []int64) {
 	t.Helper()
 	n := len(least)
@@ -194,8 +195,8 @@ func judgeQuantile(t *testing.T, name string, f gvl.Bounded, q float64, count in
 	judgeBounds(t, name, f, lower, upper)
 }
 
-// judgeBounds compares a length with its bounds by the log. A number is right to a sixteenth, and one of a Histogram to
-// 3 %.
+// judgeBounds compares a length with its bounds by the log. A length may be wrong by a sixteenth, and a length from a
+// Histogram by 3 %.
 func judgeBounds(t *testing.T, name string, f gvl.Bounded, least, most int64) {
 	t.Helper()
 	switch {

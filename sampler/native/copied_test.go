@@ -8,15 +8,15 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// TestUnwindCopied: a copied stack is unwound from the copy alone, with all registers. It ends where the copy ends, and
-// live memory, which has changed since, is never read.
+// TestUnwindCopied: a copied stack is unwound from the copy alone, with all registers. Unwinding ends at the end of the
+// copy. It never reads live memory, which has changed since.
 func TestUnwindCopied(t *testing.T) {
 	const pc = testBias + testFunction + 0x10
 	table, err := newTestTable(testTable(cfaDefine, regRBP, 16))
 	if err != nil {
 		t.Fatal(err)
 	}
-	live := slices.Repeat(le(8, pc), 64) // it would lead on
+	live := slices.Repeat(le(8, pc), 64) // live memory would lead to more frames
 	s := newFake(t, table, live)
 	var registers [NumRegisters]uint64
 	registers[StackPointer], registers[regRBP], registers[NumRegisters-1] = testStack+0x100, testStack+0x110, pc
@@ -35,8 +35,8 @@ func TestUnwindCopied(t *testing.T) {
 	}
 }
 
-// TestBelowCopied: C functions of a copied stack count only if the copy reaches the interpreter. The rest of the stack
-// cannot be compared with Ruby's frames.
+// TestBelowCopied: C functions of a copied stack count only if the copy reaches the interpreter. Without this, the
+// stack cannot be compared with Ruby's frames.
 func TestBelowCopied(t *testing.T) {
 	ruby, other := new(module), new(module)
 	r := &Ruby{module: ruby, calls: map[uint64]bool{0x120: true}, loop: -1, loops: []loop{
@@ -76,7 +76,7 @@ func TestBelowCopied(t *testing.T) {
 			t.Errorf("%s: %d frames, %v", name, len(got), err)
 		}
 	}
-	// Each frame that an exception has left is a C function's, up to the entry of the interpreter.
+	// Each frame that an exception has left belongs to a C function, up to the entry of the interpreter.
 	left := []Control{{C: true}, {C: true}, {Finish: true}, {C: true}, {Finish: true}}
 	stack := Stack{Frames: []Frame{deflate, leaving, caller, loop, exec}}
 	if got, err := r.BelowCopied(stack, left, true, false); len(got) != 1 || err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestNamesFromDebuginfod: functions of a stripped program have the names that its debug file on a server gives them,
-// once the file is here. Until then they have none, and nothing waits for the server.
+// TestNamesFromDebuginfod: when a server's debug file of a stripped program has arrived, the program's functions have
+// the names in it. Before, they have none, and reading does not wait for the server.
 func TestNamesFromDebuginfod(t *testing.T) {
 	dir := t.TempDir()
 	for _, command := range [][]string{
@@ -80,7 +80,7 @@ func TestNamesFromDebuginfod(t *testing.T) {
 		return nil
 	}
 	s.space.Debug = client
-	if got := names(); !slices.Equal(got, []string{"", "", "", ""}) { // inner, outer, main and _start
+	if got := names(); !slices.Equal(got, []string{"", "", "", ""}) { // the functions inner, outer, main and _start
 		t.Errorf("before the server has answered: %q", got)
 	}
 	close(send)

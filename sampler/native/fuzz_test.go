@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// FuzzTable: a stranger's tables do no harm, and a row is of the function that the header says.
+// FuzzTable: for any tables, reading ends without harm, and a row belongs to the function that the header names.
 func FuzzTable(f *testing.F) {
 	header, frames := testTable(cfaAdvance|1, cfaDefineOffset, 16, cfaOffset|regRBP, 2)
 	f.Add(header, frames, uint64(testFunction))
@@ -21,10 +21,10 @@ func FuzzTable(f *testing.F) {
 	})
 }
 
-// redBelow is how far below the stack pointer the copy of a stack begins.
+// redBelow is how far below the stack pointer a stack's copy begins.
 const redBelow = 128
 
-// FuzzProgram: any program ends, and so does unwinding by its rows, over a stack of anything.
+// FuzzProgram: for any program and any stack, reading the program and unwinding by its rows end.
 func FuzzProgram(f *testing.F) {
 	f.Add([]byte{cfaAdvance | 1, cfaDefineOffset, 16, cfaOffset | regRBP, 2}, []byte{1, 2, 3}, uint64(testStack),
 		uint64(testFunction+4))
@@ -51,7 +51,7 @@ func FuzzProgram(f *testing.F) {
 	})
 }
 
-// FuzzExpression: any expression ends with a value or an error.
+// FuzzExpression: for any expression, evaluating ends with a value or an error.
 func FuzzExpression(f *testing.F) {
 	f.Add(plt, []byte{})
 	f.Add([]byte{opBreg0 + regRSP, 0x20, opDeref, opPlusConst, 4}, make([]byte, 64))

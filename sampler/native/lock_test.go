@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// named makes a stack of "library:function".
+// named makes a stack of texts "library:function".
 func named(text string) (frames []sampler.NativeFrame) {
 	for _, word := range strings.Fields(text) {
 		library, name, _ := strings.Cut(word, ":")
@@ -17,7 +17,7 @@ func named(text string) (frames []sampler.NativeFrame) {
 	return frames
 }
 
-// TestWaitsFor: the functions on a stack say which kind of lock a thread waits for, and in which library.
+// TestWaitsFor: the functions on a stack show which kind of lock a thread waits for, and in which library.
 func TestWaitsFor(t *testing.T) {
 	for stack, want := range map[string]LockWait{
 		"libc: libc:__lll_lock_wait libc:pthread_mutex_lock shim:getaddrinfo socket:": {
@@ -37,7 +37,8 @@ func TestWaitsFor(t *testing.T) {
 	}
 }
 
-// TestMayHold: a thread holds no lock of the C library while it sleeps in one of its calls or runs other code.
+// TestMayHold: a thread holds no lock of the C library if it sleeps in a system call that other code made directly, or
+// runs other code. If C library code is in between, or the stack is unknown, it may hold one.
 func TestMayHold(t *testing.T) {
 	outside := []string{
 		"libc:poll libruby: libc: libc:clone3",

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestReadable: symbols of C++ and Rust become names, and nothing else changes, however hostile it is.
+// TestReadable: symbols of C++ and Rust become readable names. All other symbols stay unchanged, even hostile ones.
 func TestReadable(t *testing.T) {
 	for symbol, want := range map[string]string{
 		"PQgetResult":                       "PQgetResult",
@@ -21,7 +21,7 @@ func TestReadable(t *testing.T) {
 			t.Errorf("%q: %q, not %q", symbol, got, want)
 		}
 	}
-	// A list that doubles with each step would be 2^100 bytes long.
+	// This list doubles with each step, so its name would have 2^100 bytes.
 	bomb := "_Z1fI" + strings.Repeat("1AI", 20)
 	for i := range 100 {
 		bomb += "S" + strings.Repeat("_", i%3) + "_S_"

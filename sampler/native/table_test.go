@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// Addresses of the made-up file that has the tables of these tests.
+// These are addresses of the made-up file with the tables of these tests.
 const (
 	testHeader, testFrames, testFunction, testSize = 0x1000, 0x2000, 0x5000, 0x100
 )
@@ -18,7 +18,7 @@ func le(size int, v uint64) []byte {
 	return binary.LittleEndian.AppendUint64(nil, v)[:size]
 }
 
-// record puts a length before a record and pads it.
+// record puts a length before a record and pads the record.
 func record(parts ...[]byte) []byte {
 	b := slices.Concat(parts...)
 	for len(b)%4 != 0 {
@@ -129,10 +129,10 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// The memory of the made-up process: its one file's code, and its stack.
+// The memory of the made-up process has the code of its only file, and its stack.
 const testBias, testStack, testStackSize = 0x10000000, 0x20000000, 1 << 16
 
-// fake is a process with one file, of a table, and a stack.
+// fake is a process with a stack, and one file with a table.
 type fake struct {
 	stack []byte
 }
@@ -153,12 +153,12 @@ func (f *fake) Maps() ([]attach.Mapping, error) {
 	return []attach.Mapping{
 		{Start: testBias, End: testBias + 0x10000, Read: true, Exec: true, Path: "/lib/libtest-1.so.2", Inode: 1},
 		{Start: testStack, End: testStack + testStackSize, Read: true, Write: true},
-		{Start: testStack + 1<<20, End: testStack + 1<<21, Read: true, Exec: true}, // a JIT's
+		{Start: testStack + 1<<20, End: testStack + 1<<21, Read: true, Exec: true}, // memory of a JIT
 	}, nil
 }
 func (f *fake) Module(string, []attach.Mapping) (*attach.Module, error) { return nil, errTable }
 
-// newFake returns a process whose one file has a table.
+// newFake returns a process with one file, which has a table.
 func newFake(t testing.TB, tables *table, stack []byte) *Space {
 	t.Helper()
 	s, err := NewSpace(&fake{stack})
@@ -171,7 +171,7 @@ func newFake(t testing.TB, tables *table, stack []byte) *Space {
 	return s
 }
 
-// TestUnwindStops: unwinding stops where it would have to guess, and says why.
+// TestUnwindStops: if unwinding would have to guess, it stops and gives the reason.
 func TestUnwindStops(t *testing.T) {
 	const pc = testBias + testFunction + 0x10
 	words := func(list ...uint64) (b []byte) {
@@ -226,7 +226,7 @@ func TestShortNames(t *testing.T) {
 	}
 }
 
-// TestFits: a stack is shown only if it fits the control frames as far outward as both were read.
+// TestFits: a stack is shown only if it fits the control frames. The comparison ends where the reading of either ended.
 func TestFits(t *testing.T) {
 	const c, e = markCall, markEnter
 	for name, x := range map[string]struct {
@@ -254,7 +254,7 @@ func TestFits(t *testing.T) {
 	}
 }
 
-// replaced is a process whose file is another one from the second look on.
+// replaced is a process whose file is replaced by another one after the first read.
 type replaced struct {
 	fake
 	looks int
@@ -268,7 +268,7 @@ func (r *replaced) Maps() ([]attach.Mapping, error) {
 	return list, err
 }
 
-// TestReplacedFile: the tables of a file that was replaced are not used for the file in its place.
+// TestReplacedFile: if a file was replaced, its tables are not used for the file in its place.
 func TestReplacedFile(t *testing.T) {
 	const pc = testBias + testFunction + 0x10
 	tables, err := newTestTable(testTable())
@@ -293,10 +293,10 @@ func TestReplacedFile(t *testing.T) {
 	}
 }
 
-// TestHostileTablesEndSoon: tables that ask for endless work are refused after a bounded part of it.
+// TestHostileTablesEndSoon: if tables ask for endless work, they are refused after a bounded part of it.
 func TestHostileTablesEndSoon(t *testing.T) {
 	const pc = testBias + testFunction + 1
-	// The frame's address is the stack pointer plus 8. Sixteen registers are each computed from many words.
+	// The frame's address is the stack pointer plus 8. Each of sixteen registers is computed from many words.
 	reads := func(n int) []byte {
 		expression := slices.Repeat([]byte{opBreg0 + regRSP, 0, opDeref, opAnd}, n)
 		expression = append([]byte{opLit0}, expression...)
@@ -313,7 +313,7 @@ func TestHostileTablesEndSoon(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Each frame returns into another instruction of the function, so that no row is used twice.
+		// Each frame returns to another instruction of the function, so no row is used twice.
 		var stack []byte
 		for i := range uint64(maxFrames) {
 			stack = append(stack, le(8, testBias+testFunction+1+i%(testSize-1))...)
@@ -332,7 +332,7 @@ func TestHostileTablesEndSoon(t *testing.T) {
 	}
 }
 
-// twice is a process with two files of one path: one was replaced, and then mapped again.
+// twice is a process with two files of one path. The first was replaced and then mapped again.
 type twice struct {
 	fake
 	asked []uint64

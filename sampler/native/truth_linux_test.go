@@ -22,7 +22,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/native/iterator"
 )
 
-// euStack returns what elfutils says of a process: the addresses of each thread, innermost first.
+// euStack returns the addresses of each thread's stack, innermost first, as elfutils reports them.
 func euStack(t *testing.T, pid int) map[int32][]uint64 {
 	t.Helper()
 	program := rubytest.Program(t, "eu-stack", "elfutils")
@@ -52,7 +52,7 @@ func euStack(t *testing.T, pid int) map[int32][]uint64 {
 type stacks struct {
 	tasks *kernel.Tasks
 	space *native.Space
-	// all gives all registers. It is nil if only stack pointer and program counter are to be known.
+	// all gives all registers. If it is nil, only stack pointer and program counter are known.
 	all *iterator.Iterator
 }
 
@@ -78,7 +78,7 @@ func openStacks(t testing.TB, pid int) *stacks {
 	return &stacks{tasks: tasks, space: space}
 }
 
-// knowAll has all registers known from now on. It skips the test where the machine forbids that.
+// knowAll makes all registers known. If the machine does not allow this, it skips the test.
 func (s *stacks) knowAll(t *testing.T, pid int) {
 	t.Helper()
 	if err := iterator.Check(); err != nil {
@@ -124,8 +124,8 @@ func (s *stacks) read(t testing.TB, tid int32) (pcs []uint64, stack native.Stack
 	return pcs, stack, before == after
 }
 
-// compare holds the stacks of threads against eu-stack's. eu-stack stops the threads, so what waits may call the kernel
-// again, and from elsewhere. Threads are compared that stand where they stood before it.
+// compare compares the stacks of threads with eu-stack's. eu-stack stops the threads, so a waiting thread may call the
+// kernel again, from another place. Only threads that stayed in their place are compared.
 func (s *stacks) compare(t *testing.T, pid int, tids map[string]int32) {
 	t.Helper()
 	left := make(map[string]int32, len(tids))
@@ -158,8 +158,8 @@ func (s *stacks) compare(t *testing.T, pid int, tids map[string]int32) {
 	}
 }
 
-// TestStacksEqualElfutils compares the stacks of threads that wait in many ways with eu-stack's, frame by frame, from
-// the innermost function to the thread's start. It does so with the registers that /proc tells, and with all.
+// TestStacksEqualElfutils: the stacks of threads that wait in many ways equal eu-stack's, from the innermost function
+// to the thread's start. The test runs once with the registers in /proc, and once with all registers.
 func TestStacksEqualElfutils(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartStates(t, rubytest.Options{})
@@ -181,8 +181,8 @@ func TestStacksEqualElfutils(t *testing.T) {
 	})
 }
 
-// TestLibraryWithFramePointers: libpq finds its frames by rbp, which /proc does not tell. With all registers, the stack
-// of a thread that waits in it for PostgreSQL is eu-stack's to the thread's start. Without them it ends in libpq.
+// TestLibraryWithFramePointers: libpq finds its frames by rbp, which /proc does not show. With all registers, the stack
+// of a thread that waits in libpq for PostgreSQL equals eu-stack's. Without them, it ends in libpq.
 func TestLibraryWithFramePointers(t *testing.T) {
 	ruby := rubytest.Program(t, "ruby", "ruby")
 	if text, err := exec.Command(ruby, "-rpg", "-e", "0").CombinedOutput(); err != nil {
@@ -221,7 +221,7 @@ func TestLibraryWithFramePointers(t *testing.T) {
 	}
 }
 
-// startReady starts a program that prints "ready", and waits for that. The program ends with the test.
+// startReady starts a program and waits until it prints "ready". The program ends with the test.
 func startReady(t *testing.T, cmd *exec.Cmd) (pid int) {
 	t.Helper()
 	out, err := cmd.StdoutPipe()
@@ -241,7 +241,8 @@ func startReady(t *testing.T, cmd *exec.Cmd) (pid int) {
 	return cmd.Process.Pid
 }
 
-// TestSignalHandlers compares a stack through signal handlers, one of them on a stack of its own, with eu-stack's.
+// TestSignalHandlers: a stack through signal handlers equals eu-stack's. One of the handlers runs on a stack of its
+// own.
 func TestSignalHandlers(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "signals")
 	gcc := rubytest.Program(t, "gcc", "gcc libc6-dev")

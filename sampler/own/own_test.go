@@ -56,7 +56,7 @@ func TestOwnCode(t *testing.T) {
 	}
 }
 
-// TestOwnCodeBeforeNamesAreHidden: patterns are of the paths as they are, whatever is shown of them.
+// TestOwnCodeBeforeNamesAreHidden: patterns match the full paths, even if a view shows only a part of them.
 func TestOwnCodeBeforeNamesAreHidden(t *testing.T) {
 	own, err := New([]string{"/bundle/gems/acme-*"})
 	if err != nil {

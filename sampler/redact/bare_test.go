@@ -30,14 +30,14 @@ func TestHideDirectories(t *testing.T) {
 			t.Errorf("%q comes back as %+v", in, f)
 		}
 	}
-	// A name within brackets or parentheses is put together again. The name of a file is a part of its path.
+	// A name is completed across brackets or parentheses. The name of a file is a part of its path.
 	file := d.InternFrame(sampler.Frame{Label: "x", Path: "/srv/a/b.rb", AbsolutePath: "/srv/a/b.rb"})
 	if n := testing.AllocsPerRun(100, func() { HideDirectories(d, true); _ = d.Frame(file) }); n != 0 {
 		t.Errorf("%g allocations", n)
 	}
 }
 
-// TestViewsHideByThemselves: what one view hides another one shows, and both see what is interned later.
+// TestViewsHideByThemselves: what one view hides, another view may show. Both show values that are interned later.
 func TestViewsHideByThemselves(t *testing.T) {
 	d := sampler.NewDictionary()
 	HideDirectories(d, true)
@@ -68,11 +68,11 @@ func TestBareText(t *testing.T) {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
 	}
-	// Of a folder nothing stays, and a longer path is not cut short by a shorter one.
+	// No part of a folder stays, and a shorter path does not cut a longer one.
 	if got := BareText("wrote /a b/c d/e.txt", "/a b/c d/", "/a b"); got != "wrote e.txt" {
 		t.Error(got)
 	}
-	// Nothing stays of a known folder's own name, nor of those below it.
+	// No part of a known folder's own name stays, nor of the folders in it.
 	for _, folder := range []string{"/srv/acme, inc", "/srv/acme, inc/", "acme inc", "rel/acme"} {
 		text := "reading " + strings.TrimRight(folder, "/") + "/usr/lib/x.so: no"
 		if got := BareText(text, folder); got != "reading x.so: no" {

@@ -62,7 +62,7 @@ func TestRedactedPeers(t *testing.T) {
 		if got != x.want {
 			t.Errorf("%+v became %+v, want %+v", x.in, got, x.want)
 		}
-		if again := r.Peer(got); again != got { // a redacted recording is redacted once more, or a source twice
+		if again := r.Peer(got); again != got { // a redacted value may be redacted again
 			t.Errorf("%+v became %+v the second time", got, again)
 		}
 	}
@@ -98,7 +98,7 @@ func TestRedactedProcess(t *testing.T) {
 	}
 }
 
-// TestRedactorIsBounded: a process that names ever other things can't make ddtop large.
+// TestRedactorIsBounded: if a process has new names all the time, the Redactor's memory stays bounded.
 func TestRedactorIsBounded(t *testing.T) {
 	r := New()
 	long := strings.Repeat("x", 4096)
@@ -113,7 +113,7 @@ func TestRedactorIsBounded(t *testing.T) {
 	}
 }
 
-// TestNamesOfCode: what is not a file's name may be anything that a program has given to eval.
+// TestNamesOfCode: if a path is not the name of a file, it is redacted, because a program may pass any text to eval.
 func TestNamesOfCode(t *testing.T) {
 	r := New()
 	for in, want := range map[string]string{
@@ -166,8 +166,8 @@ func TestRedactedErrors(t *testing.T) {
 	}
 }
 
-// kept are the strings that a Redactor leaves, by type and field: what any Ruby or machine has, and what the picture is
-// made of.
+// kept are the strings that a Redactor leaves, by type and field, with the reason. Any Ruby or machine has them, or a
+// flamegraph needs them.
 var kept = map[string]string{
 	"Process.RubyVersion": "a release", "Process.RubyDescription": "a release", "Process.Machine": "a machine", "Process.JIT": "a word",
 	"Process.Layout": "a release", "Process.PriorityNote": "words of ddtop's",
@@ -175,8 +175,8 @@ var kept = map[string]string{
 	"ThreadInfo.Exception": "a class, as in the picture",
 }
 
-// TestEveryFieldIsRedacted gives a secret to each string of all that a Redactor is for: a field that is added has to be
-// redacted, or to be among those kept.
+// TestEveryFieldIsRedacted: each string field of the types is redacted, or is in kept. A new field has to be one of
+// these.
 func TestEveryFieldIsRedacted(t *testing.T) {
 	r := New()
 	for _, x := range []struct{ full, redacted any }{
@@ -211,7 +211,8 @@ func TestEveryFieldIsRedacted(t *testing.T) {
 	}
 }
 
-// TestWorkRedacted: a redacted view has no values, and one that hides directories none either.
+// TestWorkRedacted: a redacted view shows no values of requests, jobs and statements. Nor does a view that hides
+// directories.
 func TestWorkRedacted(t *testing.T) {
 	d := sampler.NewDictionary()
 	id := d.InternWork(sampler.Work{Number: 1, Kind: sampler.WorkRequest, Endpoint: "GET /zqcustomer/:id", Values: "/zqcustomer/7?zq=1"})
@@ -256,8 +257,8 @@ func TestWorkRedacted(t *testing.T) {
 	}
 }
 
-// TestHostileWorkRedacted: what a recording with values holds, whatever it is, is not in a redacted view, nor in one
-// that hides values.
+// TestHostileWorkRedacted: if a recording has hostile texts, a redacted view shows no part of them. A view that hides
+// directories shows no values of statements.
 func TestHostileWorkRedacted(t *testing.T) {
 	d := sampler.NewDictionary()
 	views := map[string]*sampler.Dictionary{"redacted": New().View(d), "hidden": d.View()}

@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/rubyvm"
 )
 
-// wordMemory is a memory of 8-byte words; what is not there can't be read.
+// wordMemory is a memory of 8-byte words. A read at an address without a word fails.
 type wordMemory map[attach.Address]uint64
 
 func (m wordMemory) Read(a attach.Address, buf []byte) error {
@@ -36,14 +36,14 @@ func (m wordMemory) ReadBatch(ranges []attach.Range) (int, error) {
 	return 1, nil
 }
 
-// zjitReader is a Reader of head's ZJIT over such a memory.
+// zjitReader returns a Reader of the development branch's ZJIT that reads from m.
 func zjitReader(m wordMemory) *Reader {
 	vm := &VM{Mem: m, Release: places.Release{Major: 4, Minor: 1}, ZJITFrames: true}
 	vm.Places = &rubyvm.Offsets{Code: code.Places{FrameSize: 56, FrameJIT: 48}}
 	return newReader(&target{vm: vm, mem: m, dec: vm.NewDecoder(nil), o: vm.Places}, Options{})
 }
 
-// TestAgree compares copies of a stack: what is not the same in all of them is dropped with all that lies inward.
+// TestAgree: if copies of a stack differ in a frame, this frame and all frames inward of it are dropped.
 func TestAgree(t *testing.T) {
 	const size = 56
 	r := zjitReader(nil)
@@ -54,7 +54,7 @@ func TestAgree(t *testing.T) {
 		binary.LittleEndian.PutUint64(b[ecCFP:], uint64(end)-uint64(depth*size))
 		return b
 	}
-	// A frame is its code and its pc.
+	// stack returns frames. The values of a frame are its code and its pc.
 	stack := func(frames ...[2]uint64) []byte {
 		b := make([]byte, size*len(frames))
 		for i, f := range frames {
@@ -70,7 +70,7 @@ func TestAgree(t *testing.T) {
 		frames []byte
 	}
 	whole := stackArea{low: low, end: end, cfp: end - 3*size, inner: 3}
-	// Of ten frames the innermost and the two outermost are read.
+	// area for a stack of ten frames, of which only the innermost and the two outermost are read
 	cut := stackArea{low: low, end: end, cfp: end - 10*size, inner: 1, outer: 2}
 	tests := []struct {
 		name   string
@@ -98,7 +98,8 @@ func TestAgree(t *testing.T) {
 	}
 	for _, c := range tests {
 		t.Run(c.name, func(t *testing.T) {
-			copies := []stackCopy{{frames: append(make([]byte, 2*size), first...)}} // with frames further in, which do not count
+			// Each copy has two frames further in, which do not count.
+			copies := []stackCopy{{frames: append(make([]byte, 2*size), first...)}}
 			for _, o := range c.others {
 				copies = append(copies, stackCopy{ec(o.depth), append(make([]byte, 2*size), o.frames...)})
 			}

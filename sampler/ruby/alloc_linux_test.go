@@ -15,8 +15,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// allocProgram spends about the same time in three methods, in turns of a few 100 µs. One makes 3 objects a round, one
-// makes 1 and computes, and one only computes. It prints the CPU time of a turn of all three in µs.
+// allocProgram spends about the same time in three methods, in turns of a few 100 µs. The method three makes 3 objects
+// a round. The method one makes 1 object a round and computes. The method none only computes. It prints the CPU time in
+// µs of a turn of all three.
 const allocProgram = `
 class Made; end
 def three(n); i = 0; while i < n; Made.new; Made.new; Made.new; i += 1; end; end
@@ -31,9 +32,9 @@ took = (cpu.call - began) / 100
 Thread.new { loop(&turn) }
 puts took; $stdout.flush; $stdin.gets`
 
-// allocTime is how long a program is sampled. allocWant is how many instants with an allocation are wanted at most.
-// With -short these are enough to separate shares of objects from shares of time. The test waits for allocLeast,
-// however long it takes.
+// allocTime is how long a program is sampled. allocWant is the greatest number of instants with an allocation that the
+// test uses. With -short, allocWantShort is enough to separate shares of objects from shares of time. The test waits
+// for allocLeast instants even if this takes longer than allocTime.
 const (
 	allocTime      = 20 * time.Second
 	allocWant      = 4000
@@ -41,20 +42,20 @@ const (
 	allocLeast     = 100
 )
 
-// allocTurn is how many objects a turn of the program makes, allocTurns how many turns are an episode: more than lie
-// between two instants.
+// allocTurn is how many objects a turn of the program makes. allocTurns is how many turns are an episode. An episode is
+// longer than the time between two instants.
 const (
 	allocTurn  = 4 * 3000
 	allocTurns = 8
 )
 
-// TestAllocationPairs charges the objects that were allocated just before a stack was read to that stack. It compares
-// with a program that makes 75, 25 and 0 % of its objects in three methods, which differs from their shares of time.
-// Five points are allowed, or the error by chance of so many instants if that is more. An instant weighs as much as it
-// has objects. Instants are independent: the time between two is any time up to two turns, so that each place of a turn
-// is as likely as any other. (At equal distances the places come round in an order, and the shares of objects and of
-// time were up to 7 points off together.) If the program has only a part of a CPU, many instants meet one turn. The
-// error by chance is then measured, from one episode of some turns to the next.
+// TestAllocationPairs: ddtop charges the objects that were allocated just before a stack was read to this stack. The
+// program makes 75, 25 and 0 % of its objects in three methods, which take equal times. An error of five points is
+// allowed, or the error by chance of so many instants if it is larger. An instant weighs as much as it has objects.
+// Instants are independent: the time between two is random, up to two turns, so each place of a turn is equally likely.
+// (At equal distances the places come round in an order. The shares of objects and of time were then up to 7 points off
+// together.) If the program has only a part of a CPU, many instants meet one turn. The error by chance is then measured
+// from the differences between episodes.
 func TestAllocationPairs(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -114,7 +115,7 @@ func TestAllocationPairs(t *testing.T) {
 		}{{"three", .75}, {"one", .25}, {"none", 0}} {
 			got := float64(objects[w.name]) / float64(seen)
 			report = append(report, fmt.Sprintf("%s %.1f %% (time %.0f %%)", w.name, 100*got, 100*float64(ticks[w.name])/float64(samples)))
-			squares := 0.0 // of what the episodes' sums are off by
+			squares := 0.0 // sum of the squared errors of all episodes
 			for _, e := range episodes {
 				all := int64(0)
 				for _, n := range e {
@@ -135,7 +136,7 @@ func TestAllocationPairs(t *testing.T) {
 	})
 }
 
-// methodOf is the name of the innermost of the program's methods in the owner's stack.
+// methodOf returns the name of the innermost of the program's methods in the stack of the GVL's owner.
 func methodOf(d *sampler.Dictionary, s *sampler.Sample) string {
 	for i := range s.Threads {
 		if s.Threads[i].ID != s.GC.Pair.Thread {

@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// classProgram makes objects of three classes, and some arrays, in known shares, mixed at random, while thousands of
-// objects live that are replaced at random: their slots lie scattered over all pages.
+// classProgram makes objects of three classes, and some arrays, in known shares, mixed at random. Thousands of objects
+// live and are replaced at random, so their slots lie scattered over all pages.
 const classProgram = `
 class Apple; end
 module Shop; class Pear; end; end
@@ -33,10 +33,10 @@ Thread.new do
 end
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestClassesAllocated compares with the program's own shares: of 951 objects in 200 rounds, 650 are Apples, 200 Pears,
-// 100 Arrays and 1 an Object. Three points are allowed, as were measured, or the stated error by chance (1.96 standard
-// deviations, from how much the instants differ). The instants are 5 ms apart, some hundreds of rounds of the program's
-// loop, and independent.
+// TestClassesAllocated: the shares of new objects by class equal the program's own shares. Of 951 objects in 200
+// rounds, 650 are Apples, 200 Pears, 100 Arrays and 1 is an Object. An error of three points is allowed, or the stated
+// error by chance (1.96 standard deviations) if it is larger. The instants are 5 ms apart, some hundreds of rounds of
+// the program's loop, so they are independent.
 func TestClassesAllocated(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -86,7 +86,7 @@ func TestClassesAllocated(t *testing.T) {
 			report = append(report, fmt.Sprintf("%s %.1f ± %.1f %% (truth %.1f)", w.name, 100*c.Share, 100*c.Error, 100*w.share))
 			limit := .03
 			if r.AtLeast(4, 1) {
-				limit = .05 // the development branch fills gaps between objects that live; not all of them are distinguished
+				limit = .05 // the development branch fills gaps between live objects, which hides some new objects
 			}
 			if d := math.Abs(c.Share - w.share); d > max(limit, c.Error/1.96*odds.Deviations) {
 				t.Errorf("%s has %.1f ± %.1f %%, the program makes %.1f %%", w.name, 100*c.Share, 100*c.Error, 100*w.share)

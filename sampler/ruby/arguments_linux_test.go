@@ -46,7 +46,8 @@ end
 sleep 0.01 until threads.all? { |t| t.status == "sleep" }
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestArguments: the arguments of C functions are those that they were called with, or none.
+// TestArguments: ddtop shows the arguments with which Ruby code called a C function. If a C function is the caller, it
+// shows none. From 3.3 on, the elements of an Array that was passed with a splat may be missing.
 func TestArguments(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, v := range r.Variants(t) {
@@ -70,7 +71,7 @@ func TestArguments(t *testing.T) {
 	})
 }
 
-// wrongArguments says what is wrong with the arguments of the threads' innermost functions.
+// wrongArguments returns what is wrong with the shown arguments of the threads' innermost functions.
 func wrongArguments(rd *Reader) (wrong []string) {
 	calls := 0
 	for _, th := range rd.list.order {
@@ -91,12 +92,12 @@ func wrongArguments(rd *Reader) (wrong []string) {
 		}
 		got, told := argumentsOf(rd, th)
 		switch call {
-		case "public_send", "method", "unbound", "to_proc", "map": // called by a C function
+		case "public_send", "method", "unbound", "to_proc", "map": // called by a C function, so no arguments are known
 			if told {
 				wrong = append(wrong, fmt.Sprintf("%s: the arguments are said to be %q", call, got))
 			}
 		case "splat", "some":
-			// From 3.3 on the Array is not taken apart.
+			// From 3.3 on, Ruby does not take a splatted Array apart.
 			if !slices.Equal(got, want) && (!told || got[len(got)-1] != "…") {
 				wrong = append(wrong, fmt.Sprintf("%s: the arguments are said to be %q (%v), and are %q", call, got, told, want))
 			}
@@ -113,7 +114,7 @@ func wrongArguments(rd *Reader) (wrong []string) {
 }
 
 // argumentsOf returns the arguments of a thread's innermost function, if it is a C function that Ruby code has called.
-// "…" is neither String nor Integer.
+// An argument that is neither String nor Integer is "…".
 func argumentsOf(rd *Reader, th *thread) (list []string, ok bool) {
 	size, kept := rd.o.Code.FrameSize, th.stack.kept
 	if len(kept) < 2*size {

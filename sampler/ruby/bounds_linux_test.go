@@ -23,7 +23,7 @@ $stdout.sync = true
 puts "ready"
 $stdin.gets`
 
-// readTick reads a stack tick, again while the list of threads changes.
+// readTick reads a stack tick. It tries again if the list of threads changes meanwhile.
 func readTick(t *testing.T, rd *Reader, s *sampler.Sample) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); rd.Read(sampler.StackTick, s) != nil; {
@@ -33,7 +33,8 @@ func readTick(t *testing.T, rd *Reader, s *sampler.Sample) {
 	}
 }
 
-// TestLongNames: of a name of 60 KB the first 4 KB are kept, with a mark behind them, whatever it is the name of.
+// TestLongNames: ddtop keeps the first 4 KB of a name of 60 KB, and marks the name as cut. This holds for threads,
+// classes, methods and files.
 func TestLongNames(t *testing.T) {
 	t.Parallel()
 	rubytest.EachVersion(t, func(t *testing.T, ruby rubytest.Ruby) {
@@ -70,7 +71,7 @@ func TestLongNames(t *testing.T) {
 	})
 }
 
-// ractorsOfThreads has four ractors beside the main one, each of four threads beside its first.
+// ractorsOfThreads has the main ractor and four others. Each of the four has its first thread and four more.
 const ractorsOfThreads = `
 Warning[:experimental] = false
 ractors = Array.new(4) do
@@ -83,8 +84,8 @@ ractors = Array.new(4) do
 end
 sleep`
 
-// TestThreadsOfAllRactors: the limit on threads counts for all ractors together. A list that goes on beyond it counts
-// as a failed read, and the others are still read. The same holds for a list of ractors.
+// TestThreadsOfAllRactors: all ractors together share one limit on threads. A list of threads that exceeds the limit
+// counts as a failed read, and the other lists are still read. The list of ractors has a limit, too.
 func TestThreadsOfAllRactors(t *testing.T) {
 	t.Parallel()
 	rubytest.EachVersion(t, func(t *testing.T, ruby rubytest.Ruby) {
@@ -136,8 +137,9 @@ threads.each(&:kill).each(&:join)
 puts "gone"
 $stdin.gets`
 
-// TestStackBytes: if the stacks of all threads take too much memory, they are read less deep. Their middle is missing,
-// which each stack shows, and both ends are right. When there is room again they are read as deep as before.
+// TestStackBytes: if the stacks of all threads take too much memory, ddtop reads less of each stack. Both ends of each
+// stack are right, and a mark shows that the middle is missing. When there is room again, ddtop reads deeper than the
+// minimum.
 func TestStackBytes(t *testing.T) {
 	t.Parallel()
 	rubytest.EachVersion(t, func(t *testing.T, ruby rubytest.Ruby) {

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// slowMemory is memory whose every call takes some of the clock's time, or ends the reading.
+// slowMemory is a memory that calls a function before each call. The function moves the clock or stops the reader.
 type slowMemory struct {
 	attach.Memory
 	call func()
@@ -27,8 +27,8 @@ func (m *slowMemory) ReadBatch(ranges []attach.Range) (int, error) {
 	return m.Memory.ReadBatch(ranges)
 }
 
-// TestTickIsBounded: a tick that has used up its time leaves the rest of the stacks for the next ones, counts them, and
-// all get their turn. Without a bound it reads on.
+// TestTickIsBounded: if a tick has used up its time, it leaves the other stacks to the next ticks, and counts as cut.
+// Within 100 ticks each thread's stack is read.
 func TestTickIsBounded(t *testing.T) {
 	for _, g := range loadTicks(t) {
 		t.Run(g.Version, func(t *testing.T) {
@@ -71,12 +71,12 @@ func TestTickIsBounded(t *testing.T) {
 			if cut == 0 {
 				t.Error("no tick was cut")
 			}
-			for i := range want.Threads { // the same threads in the same order: nothing moves
+			for i := range want.Threads { // nothing moves, so the threads have the same order in both samples
 				if want.Threads[i].Stack != 0 && !fresh[s.Threads[i].ID] {
 					t.Errorf("thread %d of %d never got its turn", i, len(s.Threads))
 				}
 			}
-			// What was begun is read to its end: the walk over the threads, a stack.
+			// The walk over the threads, and a stack that was begun, are read to their ends.
 			if bound := 2*tickBudget + int64(len(s.Threads)+40)*each; longest > bound {
 				t.Errorf("a tick took %d ms, want %d at most", longest/1e6, bound/1e6)
 			}
@@ -85,8 +85,8 @@ func TestTickIsBounded(t *testing.T) {
 	}
 }
 
-// TestCutTickSaysSo: a tick can run out of time anywhere. Its data of a thread is then right or missing. If something
-// is missing, the tick is marked as cut, also if all stacks were read.
+// TestCutTickSaysSo: a tick can run out of time at any call. Its data of a thread is then right or missing. If
+// something is missing, the tick is marked as cut, even if all stacks were read.
 func TestCutTickSaysSo(t *testing.T) {
 	for _, g := range loadTicks(t) {
 		t.Run(g.Version, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestCutTickSaysSo(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			inFill := 0 // ticks in which only what belongs to stacks is missing
+			inFill := 0 // ticks that have all stacks, but not all fibers and locks that belong to them
 			for at := 0; ; at++ {
 				now, calls := int64(1e9), 0
 				mem := &slowMemory{Memory: g.Pages, call: func() {}}
@@ -119,7 +119,7 @@ func TestCutTickSaysSo(t *testing.T) {
 					t.Fatal(err)
 				}
 				if calls <= at {
-					break // it was over before
+					break // the tick ended before call at
 				}
 				stacks, rest := true, true
 				for i := range s.Threads {
@@ -145,8 +145,8 @@ func TestCutTickSaysSo(t *testing.T) {
 	}
 }
 
-// TestWalkIsBounded: if the list of threads takes longer than a tick may, the tick fails and the next one has more time
-// for it. A list that is too long for that, too, costs no more.
+// TestWalkIsBounded: if the list of threads takes longer than a tick may, the tick fails. The next tick has more time
+// for the list. If the list is endless, no tick takes longer than the limit.
 func TestWalkIsBounded(t *testing.T) {
 	const each = int64(time.Millisecond)
 	for _, g := range loadTicks(t) {
@@ -166,7 +166,8 @@ func TestWalkIsBounded(t *testing.T) {
 				for range 10 {
 					began := now
 					err := r.Read(sampler.StackTick, &s)
-					// Beside the walk there are the stacks: those that were begun, and a call or two for all.
+					// Besides the walk, the tick reads the stacks that were begun, and makes a call or two for all
+					// threads.
 					if took := now - began; took > maxWalkBudget+2*tickBudget {
 						t.Fatalf("a tick took %d ms", took/1e6)
 					}
@@ -186,7 +187,8 @@ func TestWalkIsBounded(t *testing.T) {
 	}
 }
 
-// TestTickStops: Stop ends a tick within some reads, wherever it is.
+// TestTickStops: Stop ends a tick after at most 40 more reads, at whatever call it comes. After Resume the next tick
+// succeeds.
 func TestTickStops(t *testing.T) {
 	for _, g := range loadTicks(t) {
 		t.Run(g.Version, func(t *testing.T) {
@@ -208,7 +210,7 @@ func TestTickStops(t *testing.T) {
 				var s sampler.Sample
 				err = r.Read(sampler.StackTick, &s)
 				if calls <= at {
-					break // the tick was over before
+					break // the tick ended before call at
 				}
 				const some = 40
 				if after > some {

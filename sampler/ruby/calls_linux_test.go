@@ -19,11 +19,12 @@ import (
 //go:embed testdata/calls.rb
 var callsProgram string
 
-// leastKinds is how many kinds of calls the program must have. Some exist only in newer releases.
+// leastKinds is how many kinds of calls the program must have at least. Some kinds exist only in newer releases.
 const leastKinds = 85
 
-// TestKindsOfCalls decodes stacks with every kind of call as if they were racing. All frames must seem to be called by
-// the frames outward of them. Only real processes show which instructions and method entries a release uses for them.
+// TestKindsOfCalls: in stacks with every kind of call, each frame passes as called by the next outer frame. The stacks
+// are decoded as if the threads were running. Only real processes show which instructions and method entries a release
+// uses for these calls.
 func TestKindsOfCalls(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, callsProgram, rubytest.Options{})
@@ -61,8 +62,9 @@ func TestKindsOfCalls(t *testing.T) {
 	})
 }
 
-// TestCallsOfStopped stops programs at any instant, also under the JITs, and decodes their stacks as if they were
-// racing. Nothing races then, so all frames must seem to be called by the frames outward of them.
+// TestCallsOfStopped: programs are stopped at random instants, also under the JITs, and their stacks decoded as if the
+// threads were running. Nothing changes in a stopped program, so each frame must pass as called by the next outer
+// frame.
 func TestCallsOfStopped(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, v := range r.Variants(t) {
@@ -91,7 +93,7 @@ func TestCallsOfStopped(t *testing.T) {
 // stops is how often each program is stopped.
 const stops = 50
 
-// readStopped stops a process time and again, reads its stacks, and returns how many different ones it has read.
+// readStopped stops a process again and again, reads its stacks, and returns how many different stacks it has read.
 func readStopped(t *testing.T, p *rubytest.Process, rd *Reader) int {
 	var s sampler.Sample
 	ids := map[sampler.StackID]bool{}

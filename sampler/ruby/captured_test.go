@@ -10,13 +10,13 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/rubyvm"
 )
 
-// processOf is what of a process goes with its captured memory.
+// processOf returns the facts about a process that are stored with its captured memory.
 func processOf(live *realTarget) memtest.Process {
 	return memtest.Process{Version: live.vm.Version, Machine: live.mod.Machine, JmpBuf: live.mod.JmpBuf(),
 		VM: live.vm.Addr, MainThread: live.vm.MainThread, Symbols: live.vm.Symbols}
 }
 
-// open makes a VM and a Decoder of a captured process, as if it lived, with its memory in mem.
+// open makes a VM and a Decoder of a captured process, whose memory is mem.
 func open(p *memtest.Process, mem attach.Memory) (*VM, *code.Decoder, *sampler.Dictionary, error) {
 	table, _, err := layout.For(p.Version, p.Machine, p.JmpBuf)
 	if err != nil {

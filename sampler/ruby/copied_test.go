@@ -22,7 +22,7 @@ func copiesOf(t testing.TB, r *Reader) (copies []CopiedStack, names []sampler.St
 		}
 		values := make([]byte, min(int(s.cfp-s.low), 16<<10))
 		if r.mem.Read(s.low, values) != nil {
-			values = nil // not all of it was captured: what is needed is read from the process
+			values = nil // a part of the values was not captured, so the Decoder reads what it needs from memory
 		}
 		copies = append(copies, CopiedStack{Low: s.low, End: s.keptEnd, CFP: s.keptEnd - attach.Address(len(s.kept)), Frames: s.kept, Values: values})
 		names = append(names, s.id)
@@ -30,8 +30,8 @@ func copiesOf(t testing.TB, r *Reader) (copies []CopiedStack, names []sampler.St
 	return copies, names
 }
 
-// TestCopied: a copied stack has the name that a tick gives it. The key stays the same while the code does, and the
-// proof holds during that time.
+// TestCopied: a copied stack has the name that a tick gives the same stack. The key stays the same while the code does,
+// and the proof of the name holds during this time.
 func TestCopied(t *testing.T) {
 	for _, g := range loadTicks(t) {
 		t.Run(g.Version, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestCopied(t *testing.T) {
 	}
 }
 
-// FuzzCopied: for any bytes as a copied stack, making a key and naming it ends, with an error at most.
+// FuzzCopied: for any bytes as a copied stack, CopiedKey and naming end, at most with an error.
 func FuzzCopied(f *testing.F) {
 	targets := loadTicks(f)
 	f.Add(uint8(0), uint16(0), uint16(32), uint64(1)<<63, uint16(0))

@@ -7,9 +7,9 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// agesProgram makes objects that are old, that survive one collection, and that no collection has seen. It then asks
-// Ruby which of them are old. The objects are held by a method's variables: up to 3.1, what an old object refers to
-// becomes old at once.
+// agesProgram makes objects that are old, objects that survive one collection, and objects that no collection has seen.
+// It then asks Ruby which objects are old. A method's variables hold the objects, because up to 3.1 every object that
+// an old object refers to becomes old at once.
 const agesProgram = `
 require "objspace"
 class Early; end
@@ -29,8 +29,8 @@ end
 made
 `
 
-// TestCountHeapAges compares how many objects are old with what Ruby says of each object. The others have survived as
-// many collections as the program has made.
+// TestCountHeapAges: the number of old objects equals Ruby's own. The other objects have survived as many collections
+// as the program has made.
 func TestCountHeapAges(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, agesProgram, rubytest.Options{})

@@ -12,7 +12,7 @@ import (
 )
 
 // placesProgram traces allocations and answers where its objects were allocated, by class. Some objects are older than
-// the tracing. Without a collection nothing goes, so what is read between two answers lies between them.
+// the tracing. No object is freed without a collection, so a count between two answers lies between their numbers.
 const placesProgram = `
 require "objspace"
 class Bag
@@ -74,12 +74,12 @@ end
 
 type placesSaid map[string]map[string][2]uint64
 
-// measuredClasses are classes of which all memory is known.
+// measuredClasses are classes whose memory ddtop knows completely.
 var measuredClasses = map[string]bool{"String": true, "Array": true, "Bag": true, "Shop::Order": true, "Pair": true,
 	"Float": true, "Integer": true}
 
-// TestPlaces compares where objects were allocated with Ruby's own answers, of a process that stands still. A process
-// that has stopped tracing has no places. A reader finds the tracer in its first count, or later.
+// TestPlaces: in a stopped process, the places where objects were allocated equal Ruby's own answers. A process that
+// has stopped tracing has no places. A reader finds the tracer in its first count, or in a later one.
 func TestPlaces(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, placesProgram, rubytest.Options{})
@@ -136,7 +136,7 @@ func comparePlaces(t *testing.T, state string, count *sampler.HeapCount, before,
 		for at, n := range list {
 			k := got[class][at]
 			switch {
-			case n != after[class][at]: // made by the answer
+			case n != after[class][at]: // the answer itself made some of the objects
 			case k == nil:
 				t.Errorf("%s: no %s at %q, Ruby says %v", state, class, at, n)
 			case k.Objects != n[0] || measuredClasses[class] && k.Bytes != n[1]:
@@ -158,9 +158,9 @@ func comparePlaces(t *testing.T, state string, count *sampler.HeapCount, before,
 	}
 }
 
-// tracedChurn keeps objects of one line, and makes and drops objects of the same class on other lines. The files of
-// some exist only while an object of them does, so that Ruby frees their names and uses the memory again. A String's
-// size tells its line. All Strings are too long to be in their slots, on each release.
+// tracedChurn keeps objects of one line, and makes and drops objects of the same class on other lines. Some file names
+// exist only while an object of the file does, so Ruby frees the names and uses their memory again. A String's size
+// shows its line. On each release, all Strings are too long to be in their slots.
 const tracedChurn = `
 require "objspace"
 class Kept; end
@@ -179,8 +179,8 @@ loop do
 end
 `
 
-// TestPlacesOfMoving reads places while the program makes and frees objects of the same class at other places. The
-// objects that stay are all at their place and no other object is. The name of each file belongs to its line, and so
+// TestPlacesOfMoving: the places are right although the program makes and frees objects of the same class at other
+// places. All objects that stay are at their place, and no other object is. Each file name belongs to its line, and so
 // does the size of each String. The program has one thread, so at most one String has no memory yet.
 func TestPlacesOfMoving(t *testing.T) {
 	rubytest.OftenEnough(t)

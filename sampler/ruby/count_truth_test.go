@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// countProgram keeps objects of all kinds, and answers how many there are of each type and class, and how large they
-// are. Without a collection nothing goes, so what is read between two answers lies between them.
+// countProgram keeps objects of all kinds, and answers how many there are of each type and class, and their sizes. No
+// object is freed without a collection, so a count between two answers lies between their numbers.
 const countProgram = `
 require "objspace"
 class Bag
@@ -67,11 +67,11 @@ end
 
 type countSaid struct{ Types, Classes, Sizes map[string]int64 }
 
-// sizedTypes are the types of which all memory is known.
+// sizedTypes are the types whose memory ddtop knows completely.
 var sizedTypes = []string{"T_STRING", "T_ARRAY", "T_HASH", "T_OBJECT", "T_STRUCT", "T_BIGNUM", "T_FLOAT", "T_SYMBOL", "T_RATIONAL", "T_COMPLEX"}
 
-// TestCountHeap compares the counts and sizes of types and classes with Ruby's own, of a process that stands still:
-// after a collection has swept all pages, and while it has not swept most of them.
+// TestCountHeap: in a stopped process, the counts and sizes by type and class equal Ruby's own. This holds after a
+// collection has swept all pages, and while most pages are not swept yet.
 func TestCountHeap(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, countProgram, rubytest.Options{})
@@ -92,8 +92,8 @@ func TestCountHeap(t *testing.T) {
 	})
 }
 
-// What Ruby's answers may differ by. Answering makes some of the interpreter's own objects. The variables of a String
-// are in a table of the process, whose size is not in the count: memsize_of has it.
+// These limit the differences to Ruby's answers. An answer makes some of the interpreter's own objects. The variables
+// of a String are in a table of the process. The table's size is in memsize_of, but not in the count.
 const (
 	internalSlack  = 8
 	variablesSlack = 1024
@@ -143,7 +143,7 @@ func compareCounts(t *testing.T, state string, count *sampler.HeapCount, before,
 	equal := 0
 	for name, n := range before.Classes {
 		switch {
-		case n != after.Classes[name]: // made by the answer
+		case n != after.Classes[name]: // the answer itself made some of the objects
 		case n != classes[name]:
 			t.Errorf("%s: %d objects of class %s, Ruby says %d", state, classes[name], name, n)
 		default:
@@ -158,8 +158,8 @@ func compareCounts(t *testing.T, state string, count *sampler.HeapCount, before,
 	}
 }
 
-// movingProgram keeps objects that it made long ago. A ring has objects that live for a while. Beside both it makes as
-// many short-lived objects as it can.
+// movingProgram keeps objects that it made long ago. A ring has objects that live for a while. Besides, the program
+// makes as many short-lived objects as it can.
 const movingProgram = `
 class Kept; end
 class Ring; end
@@ -171,8 +171,8 @@ i = 0
 loop { 1000.times { ring[i % 5_000] = Ring.new; i += 1; "churn #{i}"; [i] } }
 `
 
-// TestCountHeapMoving counts while the program makes and collects objects: those that stay are counted exactly in each
-// pass, and are old.
+// TestCountHeapMoving: while the program makes and collects objects, each pass counts the objects that stay exactly. It
+// counts them as old.
 func TestCountHeapMoving(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, movingProgram, rubytest.Options{})

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// variantsProgram keeps objects in the main ractor and in two others, and makes short-lived ones in all. With the word
-// "compact" each major collection moves objects.
+// variantsProgram keeps objects in the main ractor and in two others, and makes short-lived objects in all three. With
+// the argument "compact", each major collection moves objects.
 const variantsProgram = `
 class Kept; end
 class InRactor; end
@@ -31,8 +31,8 @@ puts ractors.size, "ready"; $stdout.flush
 loop { 1000.times { |i| [i.to_s] }; GC.start if ARGV[0] == "compact"; sleep 0.01 }
 `
 
-// TestCountHeapVariants counts with a JIT, with threads that share native ones, beside other ractors, and while
-// collections compact the heap: the count is right, or says that objects moved.
+// TestCountHeapVariants: the count is right with a JIT, with threads that share native threads, and beside other
+// ractors. While collections compact the heap, the count is right or reports that objects moved.
 func TestCountHeapVariants(t *testing.T) {
 	rubytest.Long(t)
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {

@@ -63,7 +63,7 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// BenchmarkSuffix decodes a stack of about 90 frames whose innermost frames differ each time, as in a running thread.
+// BenchmarkSuffix decodes a stack of about 90 frames. The innermost frames differ each time, as in a running thread.
 func BenchmarkSuffix(b *testing.B) {
 	r := rubytest.One(b)
 	p := r.Start(b, deepProgram, rubytest.Options{Args: []string{"58"}})

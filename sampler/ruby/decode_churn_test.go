@@ -15,9 +15,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
-// churnProgram makes a method, calls it and removes it, again and again, and collects (and compacts) in between. Iseqs,
-// methods and names go away, and others get their addresses. Each method has its own number as an argument, so that the
-// VM stack shows which method it really is.
+// churnProgram makes a method, calls it and removes it, again and again, and collects (and compacts) in between. So
+// iseqs, methods and names are freed, and others get their addresses. Each method has its own number as an argument, so
+// the VM stack shows which method it really is.
 const churnProgram = `
 $stdout.sync = true
 class Churn
@@ -37,8 +37,8 @@ loop do
 end
 `
 
-// TestDecodeChurn samples a process whose code is replaced all the time, without stopping it. It compares the names of
-// frames with the numbers on the VM stack.
+// TestDecodeChurn: although the code of a running process is replaced all the time, the names of frames fit the numbers
+// on the VM stack.
 func TestDecodeChurn(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -53,11 +53,11 @@ func TestDecodeChurn(t *testing.T) {
 	})
 }
 
-// churnDeadline is how long it may take until enough methods have been seen: a compaction of 3.1 takes tens of
-// milliseconds, on a busy machine far more.
+// churnDeadline is how long the test waits until enough methods were seen. A compaction of 3.1 takes tens of
+// milliseconds, and far more on a busy machine.
 const churnDeadline = 3 * time.Minute
 
-// churnTimes is the factor for the time of tests of code that goes away: DDTOP_CHURN, a number.
+// churnTimes returns the factor for the time of tests of code that is freed. It is the number in DDTOP_CHURN.
 func churnTimes(t *testing.T) int {
 	s := os.Getenv("DDTOP_CHURN")
 	if s == "" {
@@ -120,7 +120,7 @@ func churn(t *testing.T, g *realTarget) {
 		raw := code.Stack{End: end, CFP: cfp, Frames: frames1[skip:], Values: values, ValuesAt: low, Running: true}
 		id, info, err := g.dec.Decode(&raw)
 		if err != nil || info.FailedNames > 0 {
-			failed++ // and said so
+			failed++ // the decoder reports the failure
 			if err == nil {
 				err = g.dec.LastNameError()
 			}
@@ -129,13 +129,13 @@ func churn(t *testing.T, g *realTarget) {
 		}
 		want := ""
 		for f := frames1[skip:]; len(f) >= 2*fs; f = f[fs:] {
-			// The caller of hold is the method in question; its only local stands right below its environment.
+			// The caller of hold is the method in question. Its only local variable is right below its environment.
 			at := attach.Address(le64(f[code.FrameEP:])) - 24
 			if at < low || at+8 > low+attach.Address(len(values)) {
 				continue
 			}
 			number := le64(values[at-low:])
-			// Between two equal copies of the frames another call may have stood there.
+			// Another call may have been here between two equal copies of the frames.
 			if number&1 == 0 || number != le64(again[at-low:]) {
 				continue
 			}
@@ -151,7 +151,7 @@ func churn(t *testing.T, g *realTarget) {
 			}
 			found := false
 			for _, frame := range g.frames(id) {
-				// Line 3 is the end of the method, line 1 what stands for a line that can't be known.
+				// Line 3 is the end of the method. Line 1 stands for an unknown line.
 				found = found || frame.Label == "Churn#"+want && frame.Path == want+".rb" && frame.Line >= 1 && frame.Line <= 3
 			}
 			if !found {

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// encodingsProgram has a thread for each encoding whose method, block, class and file have names in it. It prints
-// Ruby's form of the names, in UTF-8. The last file's name is not text in any encoding.
+// encodingsProgram has a thread for each encoding. Its method, block, class and file have names in this encoding. The
+// program prints Ruby's form of the names, in UTF-8. The last file's name is not text in any encoding.
 const encodingsProgram = `# encoding: utf-8
 require "json"
 Thread.report_on_exception = true
@@ -43,7 +43,7 @@ $stdout.flush
 STDIN.gets
 `
 
-// TestDecodeEncodings compares names of methods and files in other encodings with Ruby's word.
+// TestDecodeEncodings: names of methods and files in other encodings equal the names that Ruby prints.
 func TestDecodeEncodings(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, encodingsProgram, rubytest.Options{Env: []string{"LANG=C.UTF-8"}})

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// labelled is a frame as every release has to label it. own: it is of the parked program's own files.
+// labelled is a frame with the label that every release has to give it. own is true for the parked program's own files.
 type labelled struct {
 	line   int32
 	label  string
@@ -42,8 +42,8 @@ func labelledFrames(t *testing.T, g *realTarget, truth rubytest.Truth) map[strin
 	return all
 }
 
-// TestLabelsOnEveryRelease compares the labels on releases before 3.4 with the labels of the same program on 3.4 or
-// later. TestDecodeTruth compares the latter with Ruby itself.
+// TestLabelsOnEveryRelease: before 3.4, a frame has the same label as in the same program on 3.4 or later.
+// TestDecodeTruth compares the later labels with Ruby's own.
 func TestLabelsOnEveryRelease(t *testing.T) {
 	newest := rubytest.One(t)
 	if !newest.AtLeast(3, 4) {
@@ -69,7 +69,7 @@ func TestLabelsOnEveryRelease(t *testing.T) {
 					continue
 				}
 				c++
-				// What is C here may be Ruby there, in a file of its own.
+				// A C function of one release may be Ruby code in the other, in a file of its own.
 				same := func(w labelled) bool { return w.label == f.label }
 				byDesign := missingByDesign[f.label] || newest.AtLeast(4, 0) && coveredByInternal[f.label]
 				if !slices.ContainsFunc(oracle, same) && !byDesign {
@@ -84,22 +84,22 @@ func TestLabelsOnEveryRelease(t *testing.T) {
 	})
 }
 
-// missingByDesign are C functions of older releases that newer ones do not call in the same program.
+// missingByDesign are C functions that the program calls on older releases, but not on newer ones.
 var missingByDesign = map[string]bool{
-	"Thread::Mutex#lock / lock":      true, // of Monitor, which was Ruby code around a Mutex up to 2.6
-	"Class#new / new":                true, // of Array, which has a new of its own in Ruby 3.4
-	"Kernel#yield_self / yield_self": true, // an alias of Kernel#then now
-	"Kernel.catch / catch":           true, // of the library timeout, which threw up to Ruby 3.1
+	"Thread::Mutex#lock / lock":      true, // called by Monitor, which was Ruby code around a Mutex up to 2.6
+	"Class#new / new":                true, // called for Array, which has its own new in Ruby 3.4
+	"Kernel#yield_self / yield_self": true, // an alias of Kernel#then on newer releases
+	"Kernel.catch / catch":           true, // called by the library timeout, which threw up to Ruby 3.1
 }
 
-// coveredByInternal are C functions that Ruby code of the interpreter's own calls. Ruby 4.0 leaves them out of
-// backtraces: the caller's frame, in a file <internal:…, stands for them.
+// coveredByInternal are C functions that the interpreter's own Ruby code calls. Ruby 4.0 leaves them out of backtraces.
+// The caller's frame, in a file <internal:…, stands for them.
 var coveredByInternal = map[string]bool{
-	"Thread::Mutex#sleep / sleep": true, // of ConditionVariable#wait, which is Ruby code in 4.0
+	"Thread::Mutex#sleep / sleep": true, // called by ConditionVariable#wait, which is Ruby code in 4.0
 }
 
-// compareRubyLabels compares the frames that are Ruby code on both. Before 3.4 the frame around a rescue or ensure is
-// shown as well, under the same label.
+// compareRubyLabels compares the frames that are Ruby code on both releases. Before 3.4, the frame around a rescue or
+// ensure is shown as well, under the same label.
 func compareRubyLabels(t *testing.T, thread string, got, want []labelled) (compared int) {
 	t.Helper()
 	code := func(all []labelled) []labelled {

@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/rubyvm"
 )
 
-// TestLocateWithoutSymbols finds VM and symbol table only by their content, on every release. If there are symbols, it
-// compares with them.
+// TestLocateWithoutSymbols: on every release, ddtop finds the VM and the symbol table by their content alone. If there
+// are symbols, both results are the same.
 func TestLocateWithoutSymbols(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, "STDOUT.puts :ready; STDOUT.flush; STDIN.gets", rubytest.Options{})
@@ -40,12 +40,13 @@ func TestLocateWithoutSymbols(t *testing.T) {
 	})
 }
 
-// TestLocateWhileBooting finds the VM of a Ruby that has only just been started, as soon as it stands.
+// TestLocateWhileBooting: ddtop finds the VM of a Ruby that has just been started, as soon as the VM exists.
 func TestLocateWhileBooting(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, "STDIN.gets", rubytest.Options{})
 		deadline := time.Now().Add(r.Timeout())
-		// Before exec it is not a Ruby, and until the dynamic linker has mapped Ruby there is nothing to look in.
+		// Before exec the process is not a Ruby. Until the dynamic linker has mapped Ruby, there is no memory to
+		// search.
 		proc, err := attach.Open(p.PID)
 		for errors.Is(err, attach.ErrNotLoaded) && time.Now().Before(deadline) {
 			proc, err = attach.Open(p.PID)
@@ -69,7 +70,8 @@ func TestLocateWhileBooting(t *testing.T) {
 	})
 }
 
-// TestLocateNoVM says so when the memory holds no VM, within the time its context allows.
+// TestLocateNoVM: if the memory is empty and the context has ended, LocateVM returns an error. Without a symbol for the
+// VM, this is ErrNoVM.
 func TestLocateNoVM(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, "STDOUT.puts :ready; STDOUT.flush; STDIN.gets", rubytest.Options{})

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
-// objectsProgram parks a thread within a method of each of some objects. The object is then the self of its innermost
-// Ruby frame or C function. The program prints the class of each.
+// objectsProgram parks a thread in a method of each object. The object is then the self of the thread's innermost Ruby
+// frame or C function. The program prints the class of each object.
 const objectsProgram = `
 require "json"
 $stdout.sync = true
@@ -43,7 +43,7 @@ puts JSON.generate(objects.map { |name, (o, _)| [name.dup.force_encoding("BINARY
 STDIN.gets
 `
 
-// TestObjects reads class names, names of data types and Strings, and compares with what Ruby says.
+// TestObjects: the names of classes and data types, and the Strings, equal what Ruby prints.
 func TestObjects(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, objectsProgram, rubytest.Options{})
@@ -106,8 +106,8 @@ func TestObjects(t *testing.T) {
 	})
 }
 
-// selfClass returns the self of the innermost frame whose class has the wanted name, 0 for none. It checks on the way
-// that objects of anonymous classes have no class name.
+// selfClass returns the self of the innermost frame whose class has the wanted name. It returns zero if there is none.
+// It also checks that objects of anonymous classes have no class name.
 func selfClass(g *realTarget, raw *code.Stack, want *string) uint64 {
 	for f := raw.Frames; len(f) >= g.dec.FrameSize(); f = f[g.dec.FrameSize():] {
 		self := le64(f[frameSelf:])
@@ -127,7 +127,7 @@ func hex(s string) string {
 	return string(out)
 }
 
-// TestRevalidateSeesLaterNames: a class that gets a name while it is watched has it in labels afterwards.
+// TestRevalidateSeesLaterNames: if a class gets a name while it is watched, its labels have the name afterwards.
 func TestRevalidateSeesLaterNames(t *testing.T) {
 	const program = `
 $stdout.sync = true

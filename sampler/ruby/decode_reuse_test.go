@@ -10,10 +10,10 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// reuseProgram makes a method, stands still within it, and removes it, step by step. Each step allocates the same. So a
-// method's code, entry, names and lines are where the data of an earlier method were, to the last pointer. Only the
-// strings differ. Each method of "class" has a class of its own. The methods of "lines" have one name and differ only
-// in the line.
+// reuseProgram makes a method, waits in it, and removes it, step by step. Each step allocates the same objects. So a
+// method's code, entry, names and lines are at the addresses of an earlier method's, with equal pointers. Only the
+// texts differ. Each method of "class" has a class of its own. The methods of "lines" have one name and differ only in
+// the line.
 const reuseProgram = `
 $stdout.sync = true
 def hold(n); $stdout.puts("at #{n}"); $todo = $stdin.gets; end
@@ -43,14 +43,14 @@ main = Churn.new
 end
 `
 
-// reuseSteps is how many methods of each kind the program goes through, times DDTOP_CHURN.
+// reuseSteps is how many methods of each kind the program makes. DDTOP_CHURN multiplies it.
 const reuseSteps = 60
 
-// TestNoStaleNames reads a process by ticks. In between its code goes away, and new code in the same place looks the
-// same. The test wants the name of the new code.
+// TestNoStaleNames: if code is freed and similar code gets its address between two ticks, the stack has the name of the
+// new code.
 func TestNoStaleNames(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
-		// What is allocated where depends on all that came before: each kind begins with a fresh heap.
+		// The place of an allocation depends on all allocations before. So each kind begins with a fresh heap.
 		for _, work := range [][]string{
 			{"method major", "method minor", "method compact"},
 			{"lines minor", "lines major", "lines compact"},
@@ -72,7 +72,7 @@ func TestNoStaleNames(t *testing.T) {
 func noStaleNames(t *testing.T, p *rubytest.Process, rd *Reader, kind, mode string, first int) {
 	t.Helper()
 	var s sampler.Sample
-	places := map[uint64]bool{} // of the code
+	places := map[uint64]bool{} // addresses of the code
 	reused, stale := 0, 0
 	steps := reuseSteps * churnTimes(t)
 	for n := first; n < first+steps; n++ {

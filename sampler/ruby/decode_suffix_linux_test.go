@@ -16,16 +16,17 @@ import (
 //go:embed testdata/suffix.rb
 var suffixProgram string
 
-// suffixPrograms are the programs of suffix.rb, by threads that run beside each other.
+// suffixPrograms are arguments of suffix.rb. Each names the programs that run in threads beside each other.
 var suffixPrograms = []string{
 	"same_receiver redefine", "same_code naming compact", "fibers births waves", "rescues tails refined compact",
 	"escapes specials compact",
 }
 
-// suffixStacks is how many stacks of each of them are compared.
+// suffixStacks is how many stacks of each process are compared.
 const suffixStacks = 1500
 
-// TestSuffix decodes what differs from the last stack of a thread, and all of it, and compares.
+// TestSuffix: decoding only the frames that differ from a thread's last stack gives the same stack as decoding all
+// frames.
 func TestSuffix(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -45,7 +46,7 @@ func TestSuffix(t *testing.T) {
 	})
 }
 
-// compareSuffix reads stacks until enough of them were decoded in part.
+// compareSuffix reads stacks until enough of them were decoded in part, and decodes each of these again as a whole.
 func compareSuffix(t *testing.T, rd *Reader) {
 	t.Helper()
 	compared, frames, reused, raced, wrong := 0, 0, 0, 0, 0
@@ -76,10 +77,9 @@ func compareSuffix(t *testing.T, rd *Reader) {
 				return id, info, nil
 			}
 		}
-		// What is not in the copies may have changed in between: the code and the names that an inner frame refers to,
-		// which the program goes on with. While it compacts its heap, a name that was read before, and will be again,
-		// can't be for a moment: in either of the two. So with the innermost frame of a thread that runs: half written
-		// for a moment, it is left out of one of the three.
+		// Code and names that the frames refer to are not in the copies. The running program may have changed them
+		// between the decodings. While Ruby compacts its heap, a name cannot be read for a moment. The innermost frame
+		// of a running thread can be half written for a moment, and is left out of one of the three stacks.
 		half := (raw.Running || raw.Partial) && (info.UncertainTop && topLost(rd.dict, id, want) || wantInfo.UncertainTop && topLost(rd.dict, want, id))
 		if err != nil || errBefore != nil || before != want || wantInfo.FailedNames != info.FailedNames || half {
 			raced++
@@ -103,14 +103,14 @@ func compareSuffix(t *testing.T, rd *Reader) {
 	t.Logf("%d stacks, %d of %d frames taken over, %d raced, %d wrong", compared, reused, frames, raced, wrong)
 }
 
-// topLost reports whether a stack is another one without the innermost frame.
+// topLost reports whether stack a is stack b without its innermost frame.
 func topLost(dict *sampler.Dictionary, a, b sampler.StackID) bool {
 	one, two := dict.Frames(a, nil), dict.Frames(b, nil)
 	return len(two) > 0 && slices.Equal(one, two[1:])
 }
 
-// sameButTop reports whether two stacks differ at most in the line of the innermost frame, and in whether it is
-// certain: whether a JIT has compiled its code is asked each time, and may be another thing a moment later.
+// sameButTop reports whether two stacks differ at most in the line of the innermost frame, and in whether the line is
+// certain. Each decoding checks anew whether a JIT has compiled the frame's code, which may change at any moment.
 func sameButTop(dict *sampler.Dictionary, a, b sampler.StackID) bool {
 	one, two := dict.Frames(a, nil), dict.Frames(b, nil)
 	if len(one) == 0 || len(two) == 0 || !slices.Equal(one[1:], two[1:]) {

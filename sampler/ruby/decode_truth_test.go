@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestDecodeTruth compares every frame of about 250 parked threads with Ruby's own answer: which frames there are,
-// their paths and lines, and on 3.4 and later their labels.
+// TestDecodeTruth: every frame of about 250 parked threads equals Ruby's own answer. The test compares which frames
+// there are, their paths and lines, and from 3.4 on their labels.
 func TestDecodeTruth(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartParked(t, rubytest.Options{})
@@ -21,7 +21,7 @@ func TestDecodeTruth(t *testing.T) {
 	})
 }
 
-// TestDecodeTruthJIT does so with code compiled by YJIT from its first call on.
+// TestDecodeTruthJIT is like TestDecodeTruth, with code that YJIT has compiled from its first call on.
 func TestDecodeTruthJIT(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		if !r.AtLeast(3, 1) {
@@ -43,8 +43,8 @@ func TestDecodeTruthJIT(t *testing.T) {
 	})
 }
 
-// TestDecodeTruthAfterGC does so with what is kept from before a full collection, and from before a compaction, which
-// moves iseqs, methods and names.
+// TestDecodeTruthAfterGC is like TestDecodeTruth, with data that the Decoder kept from before a full collection and a
+// compaction. The compaction moves iseqs, methods and names.
 func TestDecodeTruthAfterGC(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartParked(t, rubytest.Options{})
@@ -61,7 +61,7 @@ func TestDecodeTruthAfterGC(t *testing.T) {
 	})
 }
 
-// TestDecodeFibers compares the fibers that resumed the running one, where Ruby says what they are doing.
+// TestDecodeFibers: the stacks of the fibers that resumed the running one equal Ruby's own, if Ruby reports them.
 func TestDecodeFibers(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartParked(t, rubytest.Options{})
@@ -133,7 +133,7 @@ func compareThreads(t *testing.T, g *realTarget, truth rubytest.Truth, values bo
 	t.Logf("Ruby %s, values %t: %d threads, %d frames", g.vm.Version, values, len(found), frames)
 }
 
-// difference says where two stacks differ; "" for nowhere.
+// difference returns where two stacks differ. It is empty if they are equal.
 func difference(got []sampler.Frame, want []rubytest.TruthFrame, labels bool) string {
 	var s strings.Builder
 	for i := range max(len(got), len(want)) {

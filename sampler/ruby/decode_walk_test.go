@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/rubyvm"
 )
 
-// realTarget is a real process with a Decoder for it, and a walk of its threads of its own: slow, simple, for parked
-// threads.
+// realTarget is a real process with a Decoder. It has its own walk over the threads, which is slow and simple, and
+// needs parked threads.
 type realTarget struct {
 	proc *attach.Process
 	mod  *attach.Module
@@ -63,7 +63,7 @@ func (g *realTarget) off(t testing.TB, field string) attach.Address {
 	return attach.Address(n)
 }
 
-// each follows a circular list from its head, giving the address of each node.
+// each follows a circular list from its head, and calls f with the address of each node.
 func (g *realTarget) each(t testing.TB, head attach.Address, f func(node attach.Address)) {
 	t.Helper()
 	for n, i := g.word(t, head), 0; n != head; n, i = g.word(t, n), i+1 {
@@ -93,13 +93,13 @@ func (g *realTarget) threads(t testing.TB) []attach.Address {
 	return out
 }
 
-// name is Thread#name; "" for nil.
+// name returns Thread#name. It is empty if Ruby's name is nil.
 func (g *realTarget) name(t testing.TB, thread attach.Address) string {
 	s, _ := g.dec.Objects.String(uint64(g.word(t, thread+g.off(t, "rb_thread_struct.name"))))
 	return s
 }
 
-// stack reads the stack of an execution context, with its values when asked for.
+// stack reads the stack of an execution context. It reads the values on the stack, too, if values is true.
 func (g *realTarget) stack(t testing.TB, ec attach.Address, values bool) (code.Stack, bool) {
 	t.Helper()
 	low, words, cfp := g.word(t, ec), g.word(t, ec+8), g.word(t, ec+16)

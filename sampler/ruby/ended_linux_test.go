@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// endingThreads has threads that end in different ways when they are told to. A thread's name is the exception that
-// ends it, or why there is none. The program keeps their Thread objects.
+// endingThreads has threads that end in different ways on demand. A thread's name is the exception that ends it, or the
+// reason why there is none. The program keeps their Thread objects.
 const endingThreads = `
 class Shop; class Declined < RuntimeError; end; end
 GATE = Queue.new
@@ -35,7 +35,7 @@ sleep 0.001 while threads.any?(&:alive?)
 threads.each { |t| begin; t.join; puts "#{t.name}="; rescue Exception => e; puts "#{t.name}=#{e.class}"; end }
 $stdout.flush; $stdin.gets`
 
-// TestEndedBy: the class of the exception that ended a thread is the one that Thread#join raises.
+// TestEndedBy: for a thread that an exception has ended, ddtop reports the class that Thread#join raises.
 func TestEndedBy(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -44,7 +44,7 @@ func TestEndedBy(t *testing.T) {
 		p.Expect(t, "ready")
 		rd := openReader(t, p.PID)
 		var s sampler.Sample
-		// until reads until the threads are known to be as many as wanted.
+		// until reads until the number of known threads is the wanted one.
 		until := func(n int) {
 			for deadline := time.Now().Add(rubytest.Timeout); ; {
 				if rd.Read(sampler.StackTick, &s) == nil && len(s.Threads) == n {

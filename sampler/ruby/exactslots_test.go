@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// TestExactReadingKnowsItsSlots: an exact reading finds the slots of the frames that it reads, however deep the stack
-// was the last time. This also holds for a stack whose middle is cut out.
+// TestExactReadingKnowsItsSlots: an exact reading (readExact) finds the slots of all frames that it reads, whatever the
+// depth of the thread's last stack was. This also holds for a stack whose middle is cut out.
 func TestExactReadingKnowsItsSlots(t *testing.T) {
 	m := wordMemory{}
 	r := zjitReader(m)
@@ -45,7 +45,7 @@ func TestExactReadingKnowsItsSlots(t *testing.T) {
 			t.Errorf("depth %d, %d inner and %d outer frames: drop %d, outcome %d; want 0, %d", depth, area.inner, area.outer, drop, outcome, stackAgreed)
 		}
 	}
-	for _, depth := range []int{40, 40, 41, 60, 39} { // cut
+	for _, depth := range []int{40, 40, 41, 60, 39} { // stacks without their middle
 		read(depth)
 	}
 	r.stacks.maxDepth = 100

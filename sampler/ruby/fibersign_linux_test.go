@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// oneFiber has no fiber until the test asks for one. The fiber serves a request and waits.
+// oneFiber has no fiber until a line of input makes one. The fiber serves a request and waits.
 const oneFiber = `
 threads = 3.times.map { Thread.new { sleep } }
 puts "ready"
@@ -26,8 +26,8 @@ Thread.new do
 end
 gets`
 
-// TestNoFibersNoSearch: the heap of a process in which no thread has ever switched fibers is not searched for them.
-// Once one has, its fiber is found.
+// TestNoFibersNoSearch: if no thread of a process has switched fibers, ddtop does not search the heap for fibers. After
+// a thread has switched, its fiber is found.
 func TestNoFibersNoSearch(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, oneFiber, rubytest.Options{})

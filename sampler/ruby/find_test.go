@@ -17,7 +17,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/rubyvm"
 )
 
-// parkedTarget starts a program that waits, with some threads, and opens it.
+// parkedTarget starts a program with some waiting threads, and opens it.
 func parkedTarget(t *testing.T, r rubytest.Ruby) *realTarget {
 	t.Helper()
 	p := r.Start(t, "3.times { |i| Thread.new { [1].each { sleep } } }; STDOUT.puts :ready; STDOUT.flush; STDIN.gets", rubytest.Options{})
@@ -25,15 +25,15 @@ func parkedTarget(t *testing.T, r rubytest.Ruby) *realTarget {
 	return openTarget(t, p.PID)
 }
 
-// stopped is a context that allows one look.
+// stopped returns a context that has ended already, so that a search makes only one attempt.
 func stopped() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }
 
-// TestFindUnknownPatch reads a Ruby as if its patch release were newer than all known ones. The nearest table is used
-// after it was verified, and the result names it.
+// TestFindUnknownPatch: if the patch release of a Ruby is newer than all known releases, ddtop verifies and uses the
+// nearest table. The result names this table.
 func TestFindUnknownPatch(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		g := parkedTarget(t, r)
@@ -55,7 +55,7 @@ func TestFindUnknownPatch(t *testing.T) {
 		_, _, noDebug := rubyvm.DeriveTable(t.Context(), g.mod, version, FindOptions{})
 		found, err := Find(context.Background(), g.proc, g.mod, version, FindOptions{PID: g.proc.PID()})
 		if err != nil {
-			// 4.0.6 moved what 4.0.5 has elsewhere.
+			// 4.0.6 moved fields of 4.0.5.
 			if noDebug == nil || !layout.Conflict(nearest, g.vm.Table) {
 				t.Error(err)
 			}
@@ -75,8 +75,8 @@ func TestFindUnknownPatch(t *testing.T) {
 	})
 }
 
-// TestVerifyRefuses verifies every Ruby with the tables of every other series. One that passes must read the same
-// threads and frames as the Ruby's own.
+// TestVerifyRefuses: verification with the tables of another series fails, or the table must read the same threads and
+// frames as the Ruby's own table.
 func TestVerifyRefuses(t *testing.T) {
 	releases, err := layout.Releases()
 	if err != nil {
@@ -101,7 +101,7 @@ func TestVerifyRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 			tried++
-			// With the rules of the Ruby at hand, as for a patched build, and with the rules of the table's release.
+			// Try the rules of the Ruby under test, as for a patched build, and the rules of the table's release.
 			for _, version := range []string{g.vm.Version, other.Version} {
 				vm, err := rubyvm.TryLayout(stopped(), g.proc, g.mod, version, table, true, FindOptions{PID: g.proc.PID(), Still: true}, proven(g))
 				if err != nil {
@@ -125,7 +125,7 @@ func proven(g *realTarget) func(vm *VM) error {
 	return func(vm *VM) error { return verifyThreads(vm, g.mod, g.proc.PID()) }
 }
 
-// picture writes down all threads that a VM's layout leads to, with their frames.
+// picture returns a text with all threads that a VM's layout leads to, and their frames.
 func picture(t *testing.T, vm *VM, g *realTarget) string {
 	t.Helper()
 	dict := sampler.NewDictionary()
@@ -150,7 +150,7 @@ func picture(t *testing.T, vm *VM, g *realTarget) string {
 	return b.String()
 }
 
-// TestFindUnknownRelease: the error names what would help if there is neither a table nor debug information.
+// TestFindUnknownRelease: if there is neither a table nor debug information, the error names what would help.
 func TestFindUnknownRelease(t *testing.T) {
 	var g *realTarget
 	for _, r := range rubytest.All(t) {
@@ -172,9 +172,8 @@ func TestFindUnknownRelease(t *testing.T) {
 	}
 }
 
-// TestFindByDebugInformation derives the layout of every Ruby that was built with -g, and verifies it on the live
-// process. It compares all frames with those read by the embedded table. The second time the layout comes from the
-// cache.
+// TestFindByDebugInformation: ddtop derives the layout of every Ruby that was built with -g, and verifies it on the
+// live process. All frames equal those read with the embedded table. The second time, the layout comes from the cache.
 func TestFindByDebugInformation(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartParked(t, rubytest.Options{})
@@ -186,7 +185,8 @@ func TestFindByDebugInformation(t *testing.T) {
 		o := FindOptions{PID: p.PID, Cache: t.TempDir(), Progress: func(_ string, done, total int) { units = done }}
 		derived, source, err := rubyvm.DeriveTable(t.Context(), g.mod, g.vm.Version, o)
 		if errors.Is(err, layout.ErrIncomplete) {
-			rubytest.Skip(t, "its C part was built without debug information") // package layout tests that this is why
+			// This Ruby has no debug information of its C code. Package layout tests that this is the reason.
+			rubytest.Skip(t, "its C part was built without debug information")
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -215,7 +215,7 @@ func TestFindByDebugInformation(t *testing.T) {
 		if d := layout.Differences(derived, again); len(d) > 0 {
 			t.Errorf("the cached table differs: %v", d)
 		}
-		// A damaged file is replaced, one of another release is not used.
+		// A damaged file in the cache is replaced. A file of another release is not used.
 		if err := os.WriteFile(source, []byte("{"), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -12,8 +12,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// gcProgram runs commands, asks Ruby for all its figures, stops itself, which allocates nothing, and asks again when it
-// goes on. Readings in between lie between the two answers, and nearly all figures are the same in both.
+// gcProgram runs commands and asks Ruby for all its figures. Then it stops itself, which allocates almost nothing, and
+// asks again when it continues. A reading in between lies between the two answers. Nearly all figures are equal in
+// both.
 const gcProgram = `
 def fill(out)
   GC.stat(out[0])
@@ -66,7 +67,7 @@ while (line = $stdin.gets)
 end
 `
 
-// waitStopped waits until all of a process stands still.
+// waitStopped waits until all threads of a process are stopped.
 func waitStopped(t *testing.T, pid int) {
 	t.Helper()
 	for end := time.Now().Add(rubytest.Timeout); time.Now().Before(end); time.Sleep(time.Millisecond) {
@@ -74,7 +75,7 @@ func waitStopped(t *testing.T, pid int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The state stands behind the name, which is in parentheses (proc(5)).
+		// The state follows the name, which is in parentheses (proc(5)).
 		if _, rest, ok := strings.Cut(string(b), ") "); ok && rest[0] == 'T' {
 			return
 		}
@@ -90,7 +91,7 @@ type gcSaid struct {
 var gcScenarios = []string{"nothing", "nothing", "start", "minor", "lazy", "burst", "survive", "start", "minor", "sizes", "drop", "strings",
 	"finalizers", "compact", "nothing", "disable", "enable", "stress", "calm", "burst", "unmeasured", "nothing"}
 
-// statKeys are the keys of GC.stat, and what was read for each.
+// statKeys returns the values that were read, by the keys of GC.stat.
 func statKeys(g *sampler.GC, d *sampler.GCDetail) map[string]int64 {
 	return map[string]int64{
 		"count": int64(g.Count), "minor_gc_count": int64(g.MinorCount), "major_gc_count": int64(g.MajorCount),
@@ -122,7 +123,7 @@ func heapKeys(d *sampler.GCDetail, h *sampler.GCHeap) map[string]int64 {
 	}
 }
 
-// notRead are keys of Ruby's that are left out: of no use to a person.
+// notRead are keys of GC.stat that ddtop does not read, because they do not help a user.
 var notRead = map[string]bool{"heap_sorted_length": true, "read_barrier_faults": true, "heap": true,
 	"total_malloc_bytes": true, "total_free_bytes": true}
 
@@ -132,7 +133,7 @@ type gcCompare struct {
 	equal, within int
 }
 
-// figures compares each figure of Ruby's with the one read.
+// figures compares each of Ruby's figures with the figure that was read.
 func (c *gcCompare) figures(part string, got map[string]int64, before, after map[string]any) {
 	for key, v := range before {
 		want, ok := v.(float64)
@@ -161,7 +162,7 @@ func word(v any) string {
 	return s
 }
 
-// TestGCFigures compares every figure of GC.stat, GC.stat_heap and GC.latest_gc_info with Ruby's own word.
+// TestGCFigures: every figure of GC.stat, GC.stat_heap and GC.latest_gc_info equals Ruby's own.
 func TestGCFigures(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -174,7 +175,7 @@ func TestGCFigures(t *testing.T) {
 			c.where = fmt.Sprintf("%s (%d)", name, i)
 			p.Send(t, name)
 			waitStopped(t, p.PID)
-			reader.now = func() int64 { return now() + int64(i)*1e9 } // the details are read again
+			reader.now = func() int64 { return now() + int64(i)*1e9 } // the details are read again each second
 			var s sampler.Sample
 			if err := reader.Read(sampler.StackTick, &s); err != nil {
 				t.Fatal(err)
@@ -216,8 +217,8 @@ func TestGCFigures(t *testing.T) {
 				t.Errorf("%s: %d objects allocated, the tick says %d", c.where, s.GCDetail.Allocated, s.GC.Allocated)
 			}
 		}
-		// One figure in twenty may have moved between Ruby's two answers: the parking call allocates after a
-		// compaction.
+		// One figure in twenty may have changed between Ruby's two answers. The call that stops the process allocates
+		// after a compaction.
 		if c.within*20 > c.equal {
 			rubytest.TooSeldom(t, "only %d figures stood still while %d moved: the comparison says too little", c.equal, c.within)
 		}
@@ -225,7 +226,8 @@ func TestGCFigures(t *testing.T) {
 	})
 }
 
-// stateWord is GC.latest_gc_info(:state); compacting is a kind of sweeping there (gc_info_decode in gc.c).
+// stateWord returns the word of GC.latest_gc_info(:state). For Ruby, compacting is a kind of sweeping (gc_info_decode
+// in gc.c).
 func stateWord(m sampler.GCMode) string {
 	switch m {
 	case sampler.GCMarking:

@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// handledTags has threads that serve one request after another and handle exceptions in many ways while they do, and
-// some between them. Every exception's message has the thread's number and the request's, or "idle".
+// handledTags has threads that serve one request after another. They handle exceptions in many ways, within requests
+// and between them. Every exception's message has the thread's number, and the request's number or "idle".
 const handledTags = `
 class Tagged < StandardError; end
 def busy(n)
@@ -48,7 +48,8 @@ Thread.new { loop { sleep 0.002; GC.start } }
 Thread.new { loop { sleep 0.005; GC.compact } } if ARGV[0] == "compact" && GC.respond_to?(:compact)
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestHandledRacing: in samples that race with the program, no exception belongs to another thread or another request.
+// TestHandledRacing: in samples that race with the program, no thread has an exception of another thread or of another
+// request.
 func TestHandledRacing(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -64,7 +65,7 @@ func TestHandledRacing(t *testing.T) {
 	})
 }
 
-// oddException says what is wrong with the exception that a thread is said to handle while it is said to work on w.
+// oddException returns an error if a thread cannot have handled this exception during the work w.
 func oddException(thread, exception string, w *sampler.Work) error {
 	tag, ok := strings.CutPrefix(thread, "server ")
 	if !ok {
@@ -80,7 +81,7 @@ func oddException(thread, exception string, w *sampler.Work) error {
 	return nil
 }
 
-// raceHandled takes samples until so many threads of them handled an exception.
+// raceHandled takes samples until want threads of samples have handled an exception.
 func raceHandled(t *testing.T, rd *Reader, want int) {
 	var s sampler.Sample
 	found, none, inRequest := 0, 0, 0

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// staleException has a thread that handles an exception in its first request, in code that a block keeps the variables
-// of: they are in the heap, where the rescue's own stays as it was when the request ends.
+// staleException has a thread that handles an exception in its first request. A block keeps the variables of this code,
+// so they are on the heap. The frame of the rescue stays unchanged when the request ends.
 const staleException = `
 def call(n)
   raise ArgumentError, "first"
@@ -28,8 +28,8 @@ $stdout.sync = true
 n = 0
 loop { serve(n += 1) }`
 
-// betweenMemory runs something once. It runs it in a call that reads from the address at, and after that the execution
-// context and the word that names the thread. It runs before all these reads.
+// betweenMemory calls run once, in a call that reads at the address at. The ranges of the stack, of the execution
+// context and of the thread have the content from before run. All other ranges have the content from after run.
 type betweenMemory struct {
 	attach.Memory
 	at, end, ec, thread attach.Address
@@ -56,8 +56,9 @@ func (m *betweenMemory) ReadBatch(ranges []attach.Range) (int, error) {
 	return m.Memory.ReadBatch(others)
 }
 
-// TestHandledInARequestThatEnds reads a stack in one request and its exception in the next one. It is a real process,
-// because the rest of a returned frame is Ruby's.
+// TestHandledInARequestThatEnds: if ddtop reads a stack in one request and the exception in the next one, the second
+// request does not get the exception. The test uses a real process, because only Ruby leaves a returned frame in
+// memory.
 func TestHandledInARequestThatEnds(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, staleException, rubytest.Options{})

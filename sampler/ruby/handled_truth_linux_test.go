@@ -13,11 +13,11 @@ import (
 //go:embed testdata/handled.rb
 var handledProgram string
 
-// toldException is what a thread says of its own $!: its class, and the message that it was made with; null: there is
-// none, or its class has no name.
+// toldException is what a thread reports about its own $!: its class, and the message that it was made with. It is null
+// if there is no exception, or if its class has no name.
 type toldException []string
 
-// text is what is to be said of it.
+// text returns the text that ddtop should show for the exception.
 func (e toldException) text(values bool) string {
 	switch {
 	case len(e) == 0:
@@ -60,7 +60,7 @@ func TestHandled(t *testing.T) {
 	})
 }
 
-// handledAsTold reads until all that a program's threads have told was said.
+// handledAsTold reads until ddtop has shown the exceptions of all threads as the threads report them.
 func handledAsTold(t *testing.T, r rubytest.Ruby, rd *Reader, told map[string]toldException, values bool) {
 	t.Helper()
 	var s sampler.Sample

@@ -82,7 +82,7 @@ puts "ready"
 $stdin.gets
 `
 
-// holderPaths are the paths of the objects of holdersProgram, by class. Some releases differ.
+// holderPaths are the expected paths of the objects of holdersProgram, by class. Some releases have different paths.
 var holderPaths = map[string][]string{
 	"InConstHash":      {"Shop::Store::CACHE (Hash) → InConstHash"},
 	"InClassVariable":  {"Shop::Store.@@registry (Array) → InClassVariable"},
@@ -121,7 +121,8 @@ func readGraph(t testing.TB, pid int) (*heapgraph.Graph, sampler.HolderInfo) {
 	return g, info
 }
 
-// TestHolders finds the path to 300 objects in each of 25 kinds of holders.
+// TestHolders: ddtop finds the path to the objects of each class in holderPaths. These are 20,000 objects of the class
+// Link, and 300 of each other class.
 func TestHolders(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, holdersProgram, rubytest.Options{})
@@ -147,7 +148,7 @@ func TestHolders(t *testing.T) {
 			for _, w := range paths {
 				right = right || path == w
 			}
-			// The last object made can also be on a stack of its program.
+			// The last object that was made can also be on the program's stack.
 			if !right || h.Paths[0].Objects < want-2 {
 				t.Errorf("%s: %d by %s, want %q", class, h.Paths[0].Objects, path, paths)
 				for _, p := range h.Paths {
@@ -155,7 +156,7 @@ func TestHolders(t *testing.T) {
 				}
 			}
 		}
-		// Caches of calls and constants keep nothing alive, and are left out.
+		// Caches of calls and constants keep no object alive, so they are left out.
 		live, lost := 0, 0
 		for i := range g.Nodes {
 			if typ := g.Type(uint32(i)); typ != "" && typ != heapgraph.TypeImemo {
@@ -171,8 +172,8 @@ func TestHolders(t *testing.T) {
 	})
 }
 
-// TestHoldersMoving copies the heap of a program that makes objects all the time. The objects that stay are all there,
-// and have their path.
+// TestHoldersMoving: if a program makes objects while ddtop copies its heap, the copy has all objects that stay, with
+// their path.
 func TestHoldersMoving(t *testing.T) {
 	rubytest.Long(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -200,8 +201,8 @@ loop { Array.new(1000) { |i| [i.to_s, {i => i}] } }`, rubytest.Options{})
 	})
 }
 
-// TestHoldersCompacting copies the heap of a program that compacts all the time. A copy never fails. One during which
-// nothing moved is right.
+// TestHoldersCompacting: if a program compacts its heap all the time, a copy of the heap never fails. If no object
+// moved during a copy, the copy is right.
 func TestHoldersCompacting(t *testing.T) {
 	rubytest.Long(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

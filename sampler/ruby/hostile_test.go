@@ -19,47 +19,48 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/rubyvm"
 )
 
-// Where the made-up parts of a hostile memory lie. Captured addresses have 47 bits; from 2^56 on nothing is read.
+// Addresses of the made-up parts of a hostile memory. Captured addresses have 47 bits. From 2^56 on no address can be
+// read.
 const (
-	// hostileNew, and epochStride for each tick, is where the captured pages are once more: what is there was not there
-	// in the tick before.
+	// At hostileNew, plus epochStride for each epoch, the captured pages exist once more. So each epoch has new
+	// addresses.
 	hostileNew     = attach.Address(1) << 52
 	epochStride    = attach.Address(1) << 26
 	capturedPage   = attach.Address(4096)
-	hostileThreads = attach.Address(1) << 53 // and cloneStride for each thread
+	hostileThreads = attach.Address(1) << 53 // plus cloneStride for each thread
 	hostileRactors = attach.Address(1) << 54
 	hostileText    = attach.Address(1) << 55
 	cloneStride    = attach.Address(1) << 16
-	// hostileTextBytes is how long every string says it is.
+	// hostileTextBytes is the length that every string claims to have.
 	hostileTextBytes = 1 << 20
 )
 
-// hostile is the memory of a captured process, changed so that it tries to fill a reader's memory. Control frames name
-// code, methods and receivers at addresses that are new in each tick, and the words there lead to other new ones. Every
-// string is a megabyte long and never the same. There are as many threads and ractors as a reader follows, or links
-// that lead in circles.
+// hostile is the memory of a captured process, changed so that it tries to fill a reader's memory. In each epoch,
+// control frames name code, methods and receivers at new addresses. The words there lead to other new addresses. Every
+// string is a megabyte long and differs from all others. There are as many threads and ractors as a reader follows, or
+// links that lead in circles.
 type hostile struct {
 	pages *memtest.Pages
 	o     *rubyvm.Offsets
 	vm    attach.Address
-	// kept are the ranges whose words stay as they are: the structs of threads and scheduler.
+	// kept are the ranges whose words stay unchanged: the structs of threads and of the scheduler.
 	kept []attach.Range
-	// stacks are the VM stacks: what they point to is new in each epoch.
+	// stacks are the VM stacks. Their words point to new addresses in each epoch.
 	stacks []attach.Range
-	// template is a thread that the made-up ones are copies of, ractor the ractor.
+	// template is the thread that the made-up threads are copies of. ractor is the same for ractors.
 	template, ractor attach.Address
-	// threads and ractors are how many there are beside the captured ones; endless: the list goes on.
+	// threads and ractors count the made-up ones, besides the captured ones. A huge number makes a list without an end.
 	threads, ractors attach.Address
 	epoch            attach.Address
-	// fresh changes the Thread objects in each epoch: all threads are others then.
+	// fresh changes the Thread objects in each epoch, so that all threads are new ones.
 	fresh bool
-	// circle makes the queue for the GVL one that does not come back to its head, and the fibers resume one another.
+	// circle makes a queue for the GVL that does not come back to its head, and fibers that resume each other.
 	circle bool
-	// list are the captured pages.
+	// list has the addresses of the captured pages.
 	list  []attach.Address
 	reads int
 	bytes int
-	// string is the class String.
+	// string is the address of the class String.
 	string attach.Address
 }
 
@@ -95,7 +96,7 @@ func (h *hostile) Read(addr attach.Address, buf []byte) error {
 	if err := h.pages.Read(at, buf); err != nil {
 		return err
 	}
-	// A String may begin before what is read.
+	// A String may begin before the range that is read.
 	const head = 32
 	from := at&^7 - head
 	wide := make([]byte, int(at-from)+len(buf))
@@ -112,7 +113,7 @@ func (h *hostile) Read(addr attach.Address, buf []byte) error {
 	return nil
 }
 
-// change makes of the words read at an address what they are in an epoch.
+// change replaces the words read at an address by the words of an epoch.
 func (h *hostile) change(at, epoch attach.Address, buf []byte) {
 	inStack := within(h.stacks, at)
 	if inStack {
@@ -131,7 +132,7 @@ func (h *hostile) change(at, epoch attach.Address, buf []byte) {
 			}
 		}
 		const noEmbed = 0x2000 // FL_USER1
-		// A String: not embedded, however long, with a text that no other has.
+		// Make a String that is not embedded, is very long, and has a text that no other String has.
 		if i+16 <= len(buf) && w&heap.TypeMask == heap.TypeString && h.string != 0 && h.old(attach.Address(le64(buf[i+8:]))) == h.string {
 			put(buf, at, at, i, attach.Address(w|noEmbed))
 			put(buf, at, at, i+16, hostileTextBytes)
@@ -142,7 +143,7 @@ func (h *hostile) change(at, epoch attach.Address, buf []byte) {
 	}
 }
 
-// old is where what stands at an address was captured.
+// old returns the address at which the content of address a was captured.
 func (h *hostile) old(a attach.Address) attach.Address {
 	if page := a % epochStride / capturedPage; a >= hostileNew && int(page) < len(h.list) {
 		return h.list[page] + a%capturedPage
@@ -150,7 +151,7 @@ func (h *hostile) old(a attach.Address) attach.Address {
 	return a
 }
 
-// put writes a word of a struct at base into what was read of it at an address.
+// put writes the word w, at offset off of a struct at base, into the bytes that were read at an address.
 func put(buf []byte, at, base attach.Address, off int, w attach.Address) {
 	for i := range 8 {
 		if a := base + attach.Address(off+i); a >= at && a < at+attach.Address(len(buf)) {
@@ -243,7 +244,7 @@ func (h *hostile) readClone(addr attach.Address, buf []byte) error {
 	return nil
 }
 
-// hostileOf makes a hostile memory of a captured process: who reads is to be opened while it is quiet.
+// hostileOf makes a hostile memory of a captured process. It opens the Reader while the memory is still normal.
 func hostileOf(t *testing.T, g *tickTarget) (*hostile, *Reader) {
 	t.Helper()
 	h := &hostile{pages: g.Pages, vm: g.VM}
@@ -331,21 +332,21 @@ func heapAlloc() int64 {
 }
 
 const (
-	// mostHostileReads bounds the ranges that one tick reads of any memory: the lists of threads and ractors in each
-	// try, twice, and what leads to the threads' names.
+	// mostHostileReads limits the ranges that one tick reads. It counts the lists of threads and ractors in each try,
+	// twice, and the words that lead to the threads' names.
 	mostHostileReads = 2 * maxListTries * (maxThreads + 2*maxRactors)
-	// mostHostile is what may be kept at most, in bytes: the limits added up, with the keys of the flamegraph.
+	// mostHostile limits what may be kept, in bytes. It is the sum of all limits, with the keys of the flamegraph.
 	mostHostile = sampler.MaxDictionaryBytes + code.MaxKeptBytes + heap.MaxKeptBytes + maxStackBytes + hostileHistoryBytes + timeline.MaxTimelineBytes +
 		flamegraph.MaxHistoryBytes + flamegraph.MaxKeys*160
 )
 
-// TestHostileMemory: every object, name and thread of the memory is new at each reading. It fills neither a Reader's
-// memory nor the memory of its samples, and each tick ends.
+// TestHostileMemory: if every object, name and thread is new in every second tick, ddtop keeps no more than the sum of
+// its limits. Each tick ends after a bounded number of reads.
 func TestHostileMemory(t *testing.T) {
 	captured := loadTicks(t)
 	for i, g := range captured {
 		if rubytest.Short(t) && i != 0 && i != len(captured)-1 {
-			continue // the releases between the oldest and the newest keep the same lists
+			continue // the releases in between have the same lists as the oldest or the newest
 		}
 		for _, c := range []struct {
 			name  string
@@ -370,7 +371,7 @@ func TestHostileMemory(t *testing.T) {
 				var s sampler.Sample
 				failed, most, mostReads := 0, int64(0), 0
 				for i := range c.ticks {
-					h.epoch = attach.Address(1 + i/2) // each is looked at twice
+					h.epoch = attach.Address(1 + i/2) // two ticks read each epoch
 					h.reads = 0
 					now += 50e6
 					if err := r.Read(sampler.StackTick, &s); err != nil {

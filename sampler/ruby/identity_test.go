@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/rubyvm"
 )
 
-// pthreads is a memory with two struct pthreads, of which the main thread's is cut short by the end of what is mapped.
+// pthreads is a memory with two struct pthreads. The main thread's struct is cut short by the end of the mapped memory.
 type pthreads map[attach.Address][]byte
 
 func (m pthreads) Read(at attach.Address, buf []byte) error {
@@ -24,14 +24,14 @@ func (m pthreads) Read(at attach.Address, buf []byte) error {
 
 func (m pthreads) ReadBatch([]attach.Range) (int, error) { return 0, errors.New("not used") }
 
-// TestThreadIDInPthread finds where two C libraries keep a thread's id, in a process whose own is 1, as in a container:
-// glibc has a 1 in every thread's header before (multiple_threads, sysdeps/x86_64/nptl/tls.h).
+// TestThreadIDInPthread: ddtop finds where two C libraries keep a thread's id. The process has the id 1, as in a
+// container. In glibc, each thread's header has another 1 before the id (multiple_threads, sysdeps/x86_64/nptl/tls.h).
 func TestThreadIDInPthread(t *testing.T) {
 	const mainAt, otherAt = 0x7f0000000f00, 0x7f1000000000
 	for name, test := range map[string]struct {
 		words map[int]uint32 // in both structs
 		tid   int
-		size  int // of the main thread's, up to the end of a page
+		size  int // size of the main thread's struct, up to the end of a page
 	}{
 		"glibc":                      {words: map[int]uint32{0x18: 1, 0x1c: 1}, tid: 0x2d0, size: 2048},
 		"musl":                       {tid: 0x30, size: 2048},

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// jitLines computes in a loop behind a call, and makes garbage in another method. The lines count from 1.
+// jitLines computes in a loop after a call, and makes garbage in another method. Its first line is line 1.
 const jitLines = `def callee(x)
   x.to_s
 end
@@ -34,15 +34,14 @@ puts "ready"; $stdout.flush
 kept = Array.new(100_000) { [] }
 loop { compute(100_000); litter(100_000) }`
 
-// Lines of jitLines.
+// These are lines of jitLines.
 const (
 	jitLinesCall   = 5
 	jitLinesLitter = 15
 )
 
-// TestLinesUnderJIT samples code that computes long after a call. If the code is compiled, its frame still has the
-// call's line, which must not be believed. In the collector, compiled code has written its line, which must be
-// believed.
+// TestLinesUnderJIT: if compiled code computes long after a call, its frame still has the call's line, and ddtop marks
+// the line as uncertain. If the collector runs, compiled code has written its line, and ddtop must trust this line.
 func TestLinesUnderJIT(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -62,30 +61,29 @@ func TestLinesUnderJIT(t *testing.T) {
 }
 
 const (
-	// callShare is more than the share of the loop's time that goes to the call before it: a round of 100,000 turns
-	// takes milliseconds, and the call less than a microsecond.
+	// callShare exceeds the call's share of the loop's time. A round of 100,000 turns takes milliseconds, and the call
+	// less than a microsecond.
 	callShare = 1e-3
-	// interruptedShare is more than the chance that other programs take the sampler's or the Ruby's CPU in the few
+	// interruptedShare exceeds the chance that another program gets the sampler's or the Ruby's CPU in the few
 	// microseconds of one sample. The collector can then end and begin again within the sample.
 	interruptedShare = .05
 )
 
 // sampleJITLines samples until it has seen enough. exact means that the release's innermost frames can be trusted
-// without a JIT. A sample counts if the thread has been on a CPU since the last one that counted, by the kernel's
-// account. If other programs hold the CPUs, the thread stands in one place for many samples, which count as one. Then
-// the places of the samples are independent, because the thread's rounds have no rhythm in common with the kernel's
-// clock.
+// without a JIT. A sample counts if the kernel reports that the thread has been on a CPU since the last sample that
+// counted. If other programs hold the CPUs, the thread stays in one place for many samples, which count as one sample.
+// So the places of the samples are independent: the thread's rounds have no rhythm in common with the kernel's clock.
 func sampleJITLines(t *testing.T, rd *Reader, compiled, exact bool) {
 	const enough = 200
 	var s sampler.Sample
-	certain := map[int32]int{} // in compute, by line
+	certain := map[int32]int{} // samples in compute, by line
 	computing, uncertain, collecting, litter := 0, 0, 0, 0
 	ran := time.Duration(-1)
 	for began := time.Now(); computing < enough || collecting < enough/10; {
 		if time.Since(began) > rubytest.Timeout {
 			rubytest.TooSeldomNow(t, "in %v %d samples of the loop and %d of the collector were seen", rubytest.Timeout, computing, collecting)
 		}
-		time.Sleep(200 * time.Microsecond) // spreads the samples; nothing waits for it
+		time.Sleep(200 * time.Microsecond) // spreads the samples
 		before := rubytest.CPUTime(t, rd.pid)
 		if before == ran {
 			continue
@@ -94,7 +92,7 @@ func sampleJITLines(t *testing.T, rd *Reader, compiled, exact bool) {
 			t.Fatal(err)
 		}
 		ran = before
-		// The flag was read before the frames: it says something about them if it says the same behind them.
+		// The flag was read before the frames. It is valid for the frames only if it is the same after them.
 		if s.GC.During != collects(t, rd) {
 			continue
 		}
@@ -135,7 +133,7 @@ func sampleJITLines(t *testing.T, rd *Reader, compiled, exact bool) {
 	}
 }
 
-// collects reads whether the collector works now.
+// collects reports whether the collector works now.
 func collects(t *testing.T, rd *Reader) bool {
 	t.Helper()
 	batch := rd.gc.PlanAfter(rd.gc.PlanBefore(nil))

@@ -59,8 +59,8 @@ threads = [Thread.new { mailer.run }, Thread.new { local }, around]
 sleep 0.001 until threads.all? { |t| t.status == "sleep" }
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestLists: the Queues of running code, of constants, of classes and of global variables are found with their names,
-// and their lengths are Ruby's.
+// TestLists: ddtop finds the Queues of running code, of constants, of classes and of global variables with their names.
+// Their lengths equal Ruby's.
 func TestLists(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -90,8 +90,9 @@ func TestLists(t *testing.T) {
 	})
 }
 
-// usedQueues has Queues that grow. The threads that put into a Queue and take from it have its name. Two threads only
-// use other Queues, one does both, and one has a Queue and does nothing with it.
+// usedQueues has Queues that grow. A thread that puts into a Queue or takes from it has the Queue's name in its own.
+// Two threads named neither put into a Queue and take from it. A third only reads a Queue's size, and a fourth uses an
+// Array.
 const usedQueues = `
 def thread(name)
   Thread.new { Thread.current.name = name; loop { yield; sleep 0.001 } }
@@ -124,7 +125,7 @@ thread("put local") { local.push(1); sleep 0.01 }
 Shop.new.start
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestQueueUsers: of a Queue that grows, the threads are known whose code puts into it or takes from it.
+// TestQueueUsers: if a Queue grows, ddtop names the threads whose code puts into this Queue or takes from it.
 func TestQueueUsers(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -166,8 +167,8 @@ func TestQueueUsers(t *testing.T) {
 	})
 }
 
-// usedArrays has Arrays that grow. Threads take from those whose names are among wantedArrays, and have their names.
-// From the others no thread takes: code that takes from another has them too, or takes elements in a computation.
+// usedArrays has Arrays that grow. Threads take from the Arrays in wantedArrays, and have their names. No thread takes
+// from the other Arrays: some code takes from another Array in the same method, or takes elements in a computation.
 const usedArrays = `
 def thread(name)
   Thread.new { Thread.current.name = name; loop { yield; sleep 0.001 } }
@@ -209,7 +210,8 @@ lock, filled = Mutex.new, ConditionVariable.new
 thread("take local") { lock.synchronize { filled.wait(lock, 0.1) if local.size < 0; local.shift }; other << 1; sleep 0.1 }
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestArraysAsQueues: an Array that grows is known if code takes from it that waits, with the threads that run it.
+// TestArraysAsQueues: if an Array grows, and code that waits takes from it, ddtop shows the Array and the threads that
+// run this code.
 func TestArraysAsQueues(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -235,7 +237,7 @@ func TestArraysAsQueues(t *testing.T) {
 						switch {
 						case name == l.Name && l.Array, name == "local" && l.Name == "":
 							got[l.Name] = true
-						case l.Name != "" && !strings.HasSuffix(name, l.Name): // the class's name comes later
+						case l.Name != "" && !strings.HasSuffix(name, l.Name): // ddtop reads the class's name later
 							t.Fatalf("%q is said to take from %+v", info.Name, l)
 						}
 					}

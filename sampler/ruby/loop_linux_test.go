@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// loopFibers has threads with and without a fiber scheduler, in their first fiber and in another one. They wait past
-// the scheduler.
+// loopFibers has threads with and without a fiber scheduler, in their first fiber and in another one. They wait in a
+// way that bypasses the scheduler.
 const loopFibers = `
 class Loop
   def block(*); end
@@ -32,8 +32,7 @@ start("turns", true) { loop { Fiber.schedule { select(nil, nil, nil, 0.02) } } }
 4.times { $entered.pop }
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestLoopBits: a thread that runs a fiber of its scheduler has a bit that says so. Another bit changes with the
-// fiber.
+// TestLoopBits: a thread has BitLoopFiber if it runs a fiber of its scheduler. BitFiberTurn changes with the fiber.
 func TestLoopBits(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -50,7 +49,7 @@ func TestLoopBits(t *testing.T) {
 		both := func() bool { return len(turns["turns"]) == 2 }
 		for deadline := time.Now().Add(rubytest.Timeout); (read < 20 || !both()) && time.Now().Before(deadline); {
 			if rd.Read(sampler.StackTick, &s) != nil {
-				continue // a thread list that changed
+				continue // the list of threads changed during the read
 			}
 			read++
 			for i := range s.Threads {

@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestMoves: of threads that have not moved since their stacks were read none is read again, and all stacks count as
-// fresh. A thread that moved is read, and after stillNS all are.
+// TestMoves: if a thread has not moved since ddtop read its stack, the stack is not read again, and counts as fresh. If
+// the thread has moved, or after stillNS, the stack is read.
 func TestMoves(t *testing.T) {
 	still := 0
 	for _, g := range loadTicks(t) {
@@ -72,7 +72,7 @@ func TestMoves(t *testing.T) {
 	}
 }
 
-// TestLookAt: a lock tick reads the stack of a thread that it is to look at, once.
+// TestLookAt: after LookAt for a thread, one lock tick reads the thread's stack.
 func TestLookAt(t *testing.T) {
 	looked := 0
 	for _, g := range loadTicks(t) {

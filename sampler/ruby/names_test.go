@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/rubyvm"
 )
 
-// allPlaces are the places of all tags.
+// allPlaces returns the places of all tags.
 func allPlaces(t *testing.T) (list []places.Place) {
 	tags := gc.Tags()
 	for _, tag := range places.Tagged(new(rubyvm.Offsets), new(heap.Places), new(code.Places), new(fiberPlaces)) {
@@ -29,7 +29,7 @@ func allPlaces(t *testing.T) (list []places.Place) {
 	return list
 }
 
-// TestTablesHoldWhatIsRead: each name in a table is in a tag, for some release. Each name in a tag is in a table of a
+// TestTablesHoldWhatIsRead: for some release, each name in a table is in a tag. Each name in a tag is in a table of a
 // release of the tag.
 func TestTablesHoldWhatIsRead(t *testing.T) {
 	releases, err := layout.Releases()
@@ -87,7 +87,7 @@ func TestTablesHoldWhatIsRead(t *testing.T) {
 	}
 }
 
-// TestTablesResolve: all that ddtop reads of a known release is found in its table.
+// TestTablesResolve: the table of each known release has everything that ddtop reads of this release.
 func TestTablesResolve(t *testing.T) {
 	releases, err := layout.Releases()
 	if err != nil {
@@ -115,7 +115,7 @@ func TestTablesResolve(t *testing.T) {
 	}
 }
 
-// TestEveryLayout resolves the places of names for every release there is a layout for.
+// TestEveryLayout: the places of names can be resolved for every release that has a layout.
 func TestEveryLayout(t *testing.T) {
 	all, err := layout.Releases()
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/ownword"
 )
 
-// TestOwnWordOfARM: in emulated Rubies for arm64 the thread pointer is where glibc has it, behind struct pthread, whose
-// size glibc has for debuggers. Each thread has the pointer to its execution context at the place in Scheduler.
+// TestOwnWordOfARM: in emulated Rubies for arm64, the thread pointer is behind glibc's struct pthread, whose size glibc
+// publishes for debuggers. Each thread has the pointer to its execution context at the place in Scheduler.
 func TestOwnWordOfARM(t *testing.T) {
 	rubytest.EachForeign(t, func(t *testing.T, r rubytest.Ruby) {
 		rubytest.NeedExact(t, r)
@@ -58,7 +58,7 @@ func TestOwnWordOfARM(t *testing.T) {
 	})
 }
 
-// sizeForDebuggers is the size of struct pthread as a process's glibc says it to libthread_db, in bytes.
+// sizeForDebuggers returns the size of struct pthread in bytes, as a process's glibc publishes it for libthread_db.
 func sizeForDebuggers(t *testing.T, pid int) int64 {
 	t.Helper()
 	p, err := attach.Open(pid)

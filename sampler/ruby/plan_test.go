@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// sealed is a memory of which nothing may be read.
+// sealed is a memory in which each read fails the test.
 type sealed struct{ t *testing.T }
 
 func (m sealed) Read(addr attach.Address, _ []byte) error {
@@ -24,7 +24,7 @@ func (m sealed) ReadBatch(ranges []attach.Range) (int, error) {
 	return 0, attach.ErrUnmapped
 }
 
-// planned opens a captured process as a Reader that has seen it for some ticks and may read nothing more from it.
+// planned opens a captured process as a Reader that has read it in some ticks. Any further read fails the test.
 func (g *tickTarget) planned(t *testing.T) *Reader {
 	mem := &struct{ attach.Memory }{g.Pages}
 	r, err := g.open(mem)
@@ -40,8 +40,8 @@ func (g *tickTarget) planned(t *testing.T) *Reader {
 	return r
 }
 
-// TestPlanOfTick plans a stack tick of captured processes, fills the plan from the captured memory, and takes the
-// sample from that alone: nothing is read but what was planned.
+// TestPlanOfTick: a stack tick reads only the ranges of its plan. The test plans the tick of a captured process, fills
+// the plan from captured memory, and takes the sample from the plan alone.
 func TestPlanOfTick(t *testing.T) {
 	for _, g := range loadTicks(t) {
 		t.Run(g.Version, func(t *testing.T) {
@@ -93,8 +93,8 @@ func TestPlanOfTick(t *testing.T) {
 	}
 }
 
-// TestStackOutcomes reads one stack of captured memory by each kind of plan, with changes as a running thread makes
-// them. The outcome must follow only from what was read.
+// TestStackOutcomes: the outcome of a stack's reading follows only from what was read. The test reads one captured
+// stack by each kind of plan, with changes as a running thread makes them.
 func TestStackOutcomes(t *testing.T) {
 	type reading struct {
 		*stackState
@@ -106,7 +106,7 @@ func TestStackOutcomes(t *testing.T) {
 		for _, c := range []struct {
 			name   string
 			kind   stackKind
-			forget bool // what is kept
+			forget bool // forget the data kept from the last reading
 			change func(reading)
 			want   stackOutcome
 			drop   int

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// poppedMemory is a memory in which a thread returns from some of its methods after the first copy. It does so between
-// the readings of its execution context, and leaves the frames unchanged, as Ruby does.
+// poppedMemory is a memory in which a thread returns from some of its methods after the first copy. The return happens
+// between the readings of its execution context, and leaves the frames unchanged, as Ruby does.
 type poppedMemory struct {
 	attach.Memory
 	ec    attach.Address
@@ -35,8 +35,8 @@ func (m *poppedMemory) ReadBatch(ranges []attach.Range) (int, error) {
 	return calls, err
 }
 
-// TestPoppedFrames reads a stack from which frames are popped while it is read: they are not on it, although they are
-// the same in all copies.
+// TestPoppedFrames: if frames are popped while a stack is read, they are not on the stack, although they are the same
+// in all copies.
 func TestPoppedFrames(t *testing.T) {
 	const depth = 100
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -100,7 +100,7 @@ func TestPoppedFrames(t *testing.T) {
 				ok := rd.stacks.finishStack(&rd.plan, deep, true, true)
 				dropped := c.popped
 				if outer := c.limit/4 + 1; c.popped > c.limit {
-					dropped = frames - outer // all but the outer part
+					dropped = frames - outer // all frames except the outer part
 				}
 				want, got := fmt.Sprintf("a_%d", depth-1-(dropped-waits)), "none"
 				for _, id := range rd.dict.Frames(st.id, nil) {

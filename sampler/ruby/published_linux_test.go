@@ -14,8 +14,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// readPublished opens a Reader of a process, and tells it where the threads publish their spans, as the process says
-// itself.
+// readPublished opens a Reader of a process. It passes to the Reader where the threads publish their spans, as the
+// process reports it.
 func readPublished(t *testing.T, pid int) *Reader {
 	t.Helper()
 	p, err := attach.Open(pid)
@@ -54,7 +54,8 @@ func needPublished(t *testing.T) {
 	}
 }
 
-// TestPublishedSpans compares the spans that parked threads publish with what they say of them, hostile ones included.
+// TestPublishedSpans: the spans that parked threads publish are read as the threads report them. Some records are
+// hostile.
 func TestPublishedSpans(t *testing.T) {
 	needPublished(t)
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
@@ -81,8 +82,8 @@ func TestPublishedSpans(t *testing.T) {
 	})
 }
 
-// comparePublished compares a tick with what threads say that they publish, and returns what is missing. That a thread
-// is in another span is an error.
+// comparePublished compares a tick with the spans that threads report to publish, and returns what is missing. If a
+// thread has another span, the test fails.
 func comparePublished(t *testing.T, rd *Reader, truth map[string]published.Span) (missing string) {
 	t.Helper()
 	var s sampler.Sample
@@ -113,8 +114,8 @@ func comparePublished(t *testing.T, rd *Reader, truth map[string]published.Span)
 }
 
 // TestRacingPublished: threads publish spans as fast as they can, in records that are written in place or freed. A
-// span's number shows its thread, its trace and its place in the trace. So no span may be another thread's, or of
-// another trace than its root.
+// span's number shows its thread, its trace and its place in the trace. So ddtop must never show a span of another
+// thread, or a span and a root of different traces.
 func TestRacingPublished(t *testing.T) {
 	needPublished(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

@@ -22,7 +22,8 @@ const (
 	modelHead  = attach.Address(0x1000)
 )
 
-// queueModel is a scheduler's queue and its threads in memory, which Ruby's operations change, beside the truth.
+// queueModel is a scheduler's queue with its threads, in memory, and the true order. Operations like Ruby's change
+// both.
 type queueModel struct {
 	head    [20]byte
 	threads map[attach.Address]*[modelSpan]byte
@@ -44,7 +45,7 @@ func (m *queueModel) ReadBatch(ranges []attach.Range) (int, error) {
 	return 1, nil
 }
 
-// link writes the queue into memory; a thread that is not in it points at itself.
+// link writes the queue into memory. A thread that is not in the queue points to itself.
 func (m *queueModel) link() {
 	put := binary.LittleEndian.PutUint64
 	for addr, b := range m.threads {
@@ -71,7 +72,7 @@ func (m *queueModel) link() {
 	binary.LittleEndian.PutUint32(m.head[modelCount:], uint32(len(m.queue)))
 }
 
-// outside are the threads that are not in the queue.
+// outside returns the threads that are not in the queue.
 func (m *queueModel) outside() (out []attach.Address) {
 	for addr := range m.threads {
 		if !slices.Contains(m.queue, addr) {
@@ -82,14 +83,15 @@ func (m *queueModel) outside() (out []attach.Address) {
 	return out
 }
 
-// step does some of what happens between two ticks. oddly: also what changes the queue elsewhere than Ruby's FIFO does.
+// step makes some changes, as between two ticks. If oddly is true, some changes are in other places than Ruby's FIFO
+// allows.
 func (m *queueModel) step(rnd *rand.Rand, oddly bool) {
 	for range rnd.IntN(6) {
 		out := m.outside()
 		switch n := len(m.queue); {
-		case oddly && n > 2 && rnd.IntN(8) == 0: // one leaves from the middle
+		case oddly && n > 2 && rnd.IntN(8) == 0: // a thread leaves from the middle
 			m.queue = slices.Delete(m.queue, n/2, n/2+1)
-		case oddly && len(out) > 0 && rnd.IntN(8) == 0: // one is put in front
+		case oddly && len(out) > 0 && rnd.IntN(8) == 0: // a thread is put in front
 			m.queue = slices.Insert(m.queue, 0, out[rnd.IntN(len(out))])
 		case n > 0 && rnd.IntN(2) == 0:
 			m.queue = slices.Delete(m.queue, 0, 1)
@@ -123,7 +125,8 @@ func newQueueModel(era sampler.Era, counted bool) (*queueModel, *Reader, *ractor
 	return m, r, rc
 }
 
-// tick takes the queue as a tick does that reads everybody, or the threads asked for.
+// tick takes the queue as a tick does. It reads all threads if whole is true. Otherwise it reads the wanted threads and
+// those for which also is true.
 func (m *queueModel) tick(r *Reader, rc *ractor, whole bool, also func(*thread) bool) error {
 	r.list.sample++
 	for {
@@ -145,14 +148,14 @@ func (m *queueModel) tick(r *Reader, rc *ractor, whole bool, also func(*thread) 
 	}
 }
 
-// TestFollowQueue follows a queue from its ends through thousands of changes and compares it with the truth. If threads
-// only join at the end and leave at the front, every tick must be right. If they also leave from the middle or go in
-// front, the result is right or marked torn, on releases that count. The tick after a torn one is right.
+// TestFollowQueue: if threads only join at the end and leave at the front, every tick has the true queue. If they also
+// leave from the middle or go in front, the result is right or marked as torn. This needs a release that counts the
+// queue's threads. The test makes thousands of changes.
 func TestFollowQueue(t *testing.T) {
 	for _, oddly := range []bool{false, true} {
 		for _, counted := range []bool{false, true} {
 			if oddly && !counted {
-				continue // nothing shows that a thread has left from the middle until it is read
+				continue // only reading a thread shows that it has left from the middle
 			}
 			m, r, rc := newQueueModel(sampler.EraSched, counted)
 			rnd := rand.New(rand.NewPCG(7, 11))

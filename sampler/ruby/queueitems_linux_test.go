@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// waitedQueues has threads that wait for a full Queue, and one that waits for an empty one. A thread's name is the
-// number of items in its Queue.
+// waitedQueues has threads that wait for a full Queue, and a thread that waits for an empty Queue. A thread's name is
+// the number of items in its Queue.
 const waitedQueues = `
 def start(name)
   Thread.new { Thread.current.name = name.to_s; yield }
@@ -21,8 +21,8 @@ threads << start(0) { q.pop }
 sleep 0.001 until threads.all? { |t| t.status == "sleep" }
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestQueueItems: the number of items in a Queue is read, of few and of many. That a thread waits for room in a full
-// Queue is no wait for its items.
+// TestQueueItems: ddtop reads how many items a Queue has, for few and for many items. A thread that waits for room in a
+// full Queue does not count as waiting for items.
 func TestQueueItems(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()

@@ -5,12 +5,12 @@ package ruby
 import "time"
 
 const (
-	// chainSamples is how many samples of each program of TestNoImpossibleChains have to race with it. chainTime is
-	// after which time a fortieth of them is enough: half a second for each program if a CPU is free.
+	// chainSamples is how many samples of each program of TestNoImpossibleChains have to race with the program. After
+	// chainTime, a fortieth of them is enough: half a second for each program if a CPU is free.
 	chainSamples = 8000
 	chainTime    = 500 * time.Millisecond
-	// chainsUnderJIT: they run under the JITs too.
+	// chainsUnderJIT reports whether the programs run under the JITs, too.
 	chainsUnderJIT = false
-	// valueSamples are the samples of TestNoMixedValues for each program.
+	// valueSamples is how many samples TestNoMixedValues takes of each program.
 	valueSamples = 2000
 )

@@ -16,7 +16,7 @@ import (
 //go:embed testdata/chains.rb
 var chainsProgram string
 
-// chainRaces are the programs of chains.rb, and by which ways their running stacks must have been read.
+// chainRaces has the programs of chains.rb, and the ways in which some of their running stacks must be read.
 var chainRaces = []struct {
 	name string
 	ways []way
@@ -38,12 +38,12 @@ var chainRaces = []struct {
 	{"rests", []way{wayOnce, wayResting, wayTwice}},
 }
 
-// chainFrame is the name of a method of chains.rb: of its chain, and its number there.
+// chainFrame matches the name of a method of chains.rb: its chain and its number in the chain.
 var chainFrame = regexp.MustCompile(`^([a-z])_(\d+)$`)
 
-// impossibleChain returns what is impossible in a stack of chains, innermost frame first. It is "" if the stack is
-// possible. Every chain begins with its method 0 and goes on without a gap. It goes over into another chain only at the
-// end of the chain called s. cut means that the stack lacks its middle.
+// impossibleChain returns what is impossible in a stack of chains, innermost frame first. It is empty if the stack is
+// possible. Every chain begins with its method 0 and continues without a gap. Another chain follows only at the end of
+// the chain called s. cut means that the stack lacks its middle.
 func impossibleChain(names []string, cut bool) string {
 	last, at := "", -1
 	for _, name := range slices.Backward(names) {
@@ -69,7 +69,8 @@ func impossibleChain(names []string, cut bool) string {
 	return ""
 }
 
-// TestNoImpossibleChains samples threads whose stacks change as a whole, time and again.
+// TestNoImpossibleChains: if the stacks of threads change as a whole again and again, ddtop never shows an impossible
+// stack.
 func TestNoImpossibleChains(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -89,8 +90,8 @@ func TestNoImpossibleChains(t *testing.T) {
 	})
 }
 
-// raceChains samples until enough of the samples have raced with the program, and all of the ways have been taken. If
-// other processes have the CPUs and the program hardly runs, it samples for a while.
+// raceChains samples until enough samples have raced with the program, and all wanted ways were used. If other
+// processes hold the CPUs and the program hardly runs, it stops after a time limit.
 func raceChains(t *testing.T, rd *Reader, want []way) {
 	var s sampler.Sample
 	names := map[sampler.StackID][]string{}
@@ -112,7 +113,7 @@ func raceChains(t *testing.T, rd *Reader, want []way) {
 		return missing() < 0 && (raced >= chainSamples || raced >= chainSamples/racedShare && time.Since(began) > chainTime)
 	}
 	for ; !enough() && time.Since(began) < raceTime; samples++ {
-		// A lock tick reads the stacks of the thread that holds the GVL and of those that have just released it.
+		// A lock tick reads the stacks of the thread that holds the GVL, and of threads that have just released it.
 		depth := sampler.StackTick
 		if samples%2 == 1 {
 			depth = sampler.LockTick
@@ -163,7 +164,8 @@ func raceChains(t *testing.T, rd *Reader, want []way) {
 	}
 }
 
-// impossibleResume says why a fiber can't run for the one that resumed it: p resumes a, and q resumes b.
+// impossibleResume returns why resumer cannot have resumed fiber. It is empty if it can. Only p resumes a, and only q
+// resumes b.
 func impossibleResume(fiber, resumer []string) string {
 	for _, f := range fiber {
 		for _, by := range resumer {
@@ -176,7 +178,7 @@ func impossibleResume(fiber, resumer []string) string {
 	return ""
 }
 
-// waysTaken says how many stacks were read in each way.
+// waysTaken returns how many stacks were read in each way.
 func (r *stackReader) waysTaken() string {
 	out := ""
 	for w, n := range r.ways {
@@ -185,7 +187,7 @@ func (r *stackReader) waysTaken() string {
 	return out
 }
 
-// doubtful reports whether a stack's innermost frame itself, not only its line, is marked as one that can't be trusted.
+// doubtful reports whether a stack's innermost frame itself, not only its line, is marked as doubtful.
 func doubtful(d *sampler.Dictionary, stack sampler.StackID) bool {
 	_, id := d.Stack(stack)
 	f := d.Frame(id)

@@ -18,12 +18,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// raceTime is how long a program is sampled at most.
+// raceTime limits how long a program is sampled.
 const raceTime = 5 * time.Minute
 
-// raceTree calls through a tree in which every method has one caller only, and every call a line of its own: the method
-// t_012 is called by t_01 alone, on the third line behind the one where t_01 begins. Nothing but calls and returns is
-// the worst case for reading a stack that runs.
+// raceTree calls through a tree in which every method has only one caller, and every call has its own line. For
+// example, only t_01 calls the method t_012, on the third line after the first line of t_01. A program that only calls
+// and returns is the worst case for reading a running stack.
 const raceTree = `
 def grow(name, depth)
   if depth == 0
@@ -41,11 +41,11 @@ Thread.new { loop { Thread.new { t_ }.join } } if ARGV[0] == "births"
 Thread.new { loop { grow("t_", 5); GC.start } } if ARGV[0] == "redefine"
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// racedShare is which part of the samples has to have raced with the program: in which a stack differed from the
-// thread's last one or changed while it was read.
+// At least one in racedShare samples must have raced with the program. In such a sample, a stack differed from the
+// thread's last stack, or changed while it was read.
 const racedShare = 40
 
-// raceSamples is how many samples are wanted of each program: DDTOP_VERIFY asks for many more.
+// raceSamples is how many samples a test takes of each program. DDTOP_VERIFY raises the number.
 func raceSamples(t *testing.T) int {
 	if s := os.Getenv("DDTOP_VERIFY"); s != "" {
 		if n, err := strconv.Atoi(s); err == nil && n > 1 {
@@ -56,12 +56,13 @@ func raceSamples(t *testing.T) int {
 	return 40000
 }
 
-// impossible says what can't be in a stack; "" when it could be. skip innermost frames are not looked at.
+// impossible returns what is impossible in a stack. It is empty if the stack is possible. The innermost skip frames are
+// not checked.
 func impossible(frames []sampler.Frame, skip int) string {
 	for i := skip; i+1 < len(frames); i++ {
 		callee, caller := frames[i], frames[i+1]
 		if !strings.HasPrefix(callee.Name, "t_") || caller.Name == "" {
-			continue // a name that could not be read says nothing wrong; race counts those
+			continue // a name that could not be read is not wrong; race counts these names
 		}
 		if callee.Name == "t_" {
 			if strings.HasPrefix(caller.Name, "t_") {
@@ -82,13 +83,13 @@ func impossible(frames []sampler.Frame, skip int) string {
 	return ""
 }
 
-// TestNoImpossibleStacks samples running threads without stopping them.
+// TestNoImpossibleStacks: samples of running threads, which are not stopped, never show an impossible stack.
 func TestNoImpossibleStacks(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, v := range r.Variants(t) {
 			if v.Name == "mn" {
-				continue // a running thread has a native thread like any other
+				continue // with M:N threads, a running thread has a native thread as well
 			}
 			for _, mode := range []string{"plain", "compact", "births", "redefine"} {
 				if mode == "births" && v.Name != "plain" {
@@ -100,7 +101,7 @@ func TestNoImpossibleStacks(t *testing.T) {
 					apart(t, p.PID)
 					least := time.Duration(0)
 					if mode == "redefine" {
-						least = 2 * time.Second // some rounds of it
+						least = 2 * time.Second // a few rounds of the program
 					}
 					race(t, openReader(t, p.PID), raceSamples(t), least)
 				})
@@ -109,8 +110,8 @@ func TestNoImpossibleStacks(t *testing.T) {
 	})
 }
 
-// apart puts the target and the calling goroutine on different CPUs: on the same one the target would stand still while
-// it is read.
+// apart puts the target and the calling goroutine on different CPUs. On the same CPU, the target would stand still
+// while it is read.
 func apart(t *testing.T, pid int) {
 	var all unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &all); err != nil {
@@ -141,11 +142,11 @@ func apart(t *testing.T, pid int) {
 			set(tid, cpus[1])
 		}
 	}
-	runtime.LockOSThread() // for the rest of the test's goroutine: the thread ends with it
+	runtime.LockOSThread() // never unlocked, so the thread ends with the test's goroutine
 	set(0, cpus[0])
 }
 
-// race takes n samples, for at least a while and until enough of them have raced with the program.
+// race takes n samples, for at least a while, and continues until enough samples have raced with the program.
 func race(t *testing.T, rd *Reader, n int, least time.Duration) {
 	dict := rd.dict
 	var s sampler.Sample
@@ -157,7 +158,7 @@ func race(t *testing.T, rd *Reader, n int, least time.Duration) {
 	failing := false
 	began := time.Now()
 	for ; (samples < n || raced < n/racedShare || time.Since(began) < least) && time.Since(began) < raceTime; samples++ {
-		// Where the program has no CPU it stands in one place for many ticks, which are one.
+		// If the program has no CPU, it stands in one place for many ticks. These count as one tick.
 		if err := rd.Read(sampler.StackTick, &s); err != nil {
 			if !failing {
 				failedTicks++
@@ -217,7 +218,7 @@ func race(t *testing.T, rd *Reader, n int, least time.Duration) {
 	if raced < n/racedShare {
 		rubytest.TooSeldom(t, "only %d samples raced with the program in %v: it hardly ran while it was read", raced, raceTime)
 	}
-	// One name in a hundred and one tick in ten may be lost; more than chance makes of that is too much.
+	// One name in a hundred and one tick in ten may be lost. The test fails if chance cannot explain the losses.
 	if unnamed > odds.AtMost(moved, .01) {
 		t.Errorf("%d of %d stacks that had moved have a frame whose name was not read", unnamed, moved)
 	}

@@ -16,14 +16,14 @@ import (
 //go:embed testdata/requests.rb
 var requestsProgram string
 
-// seenRequest is what was read of a request: texts that all end with the same "-THREAD-NUMBER".
+// seenRequest has the texts that were read of a request. All end with the same "-THREAD-NUMBER".
 type seenRequest struct {
 	texts  []string
 	thread int64
 	number uint64
 }
 
-// odd returns what does not belong together. It is "" if all belongs together.
+// odd returns the texts that do not belong together. It is empty if all do.
 func (s *seenRequest) odd(thread string) string {
 	end := fmt.Sprintf("-%s-%d", strings.TrimPrefix(thread, "t"), s.number)
 	for _, text := range s.texts {
@@ -94,8 +94,8 @@ func readRequest(g *realTarget, ec attach.Address, scopes []code.Scope, at *code
 	return text(message, err)
 }
 
-// TestNoMixedValues reads what threads serve while they do, and go on to something else: of what is read, and found
-// unchanged when it is read again, nothing belongs to another request or thread.
+// TestNoMixedValues: while threads serve requests, and go on to others, ddtop reads the values of their requests twice.
+// If both readings are equal, no value belongs to another request or another thread.
 func TestNoMixedValues(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -178,7 +178,7 @@ func readRequests(t *testing.T, g *realTarget, r rubytest.Ruby) {
 			}
 			continue
 		}
-		if got.number != th.last { // else the thread may not have run since it was read last
+		if got.number != th.last { // otherwise the thread may not have run since the last reading
 			th.last = got.number
 			samples++
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/rubyvm"
 )
 
-// benchThreads parks n threads in a stack of so many frames.
+// benchThreads parks n threads in stacks of depth frames.
 const benchThreads = `n, depth = ARGV.map(&:to_i)
 def down(d, &b); d == 0 ? b.call : down(d - 1, &b); end
 Array.new(n) { Thread.new { down(depth - 3) { sleep } } }.each { |t| sleep 0.001 until t.status == "sleep" }
@@ -49,7 +49,7 @@ func openReaderWith(tb testing.TB, pid int, opts Options) *Reader {
 		tb.Fatal(err)
 	}
 	if opts.TIDs == nil {
-		// After a fork 3.1 and 3.2 keep the parent's tid, which is no task of the process.
+		// After a fork, 3.1 and 3.2 keep the parent's tid, which is no task of the process.
 		opts.TIDs = func(stored int32) (int32, bool) {
 			_, err := os.Stat(fmt.Sprintf("/proc/%d/task/%d", pid, stored))
 			return stored, err == nil
@@ -64,8 +64,8 @@ func openReaderWith(tb testing.TB, pid int, opts Options) *Reader {
 }
 
 // BenchmarkTick measures ticks of a process whose threads sleep in stacks of 30, 100 and 1,000 frames. It measures a
-// lock tick, a stack tick without a change, and a stack tick in which all stacks are decoded again. The floor is only
-// the system calls, with the same ranges.
+// lock tick, a stack tick without a change, and a stack tick that decodes all stacks again. The floor is the time of
+// the system calls alone, with the same ranges.
 func BenchmarkTick(b *testing.B) {
 	r := rubytest.One(b)
 	for _, c := range []struct{ threads, depth int }{{1, 30}, {10, 30}, {100, 30}, {500, 30}, {10, 100}, {10, 1000}} {
@@ -112,7 +112,7 @@ func BenchmarkTick(b *testing.B) {
 		b.Run(name("decoded"), func(b *testing.B) {
 			tick(b, sampler.StackTick, func() {
 				for _, t := range rd.list.order {
-					t.stack.kept, t.stack.quiet, t.stack.rests = t.stack.kept[:0], 0, false // as of one at work
+					t.stack.kept, t.stack.quiet, t.stack.rests = t.stack.kept[:0], 0, false // as after work
 				}
 			})
 		})

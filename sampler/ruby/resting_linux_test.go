@@ -21,8 +21,8 @@ def right; take; end
 Thread.new { loop { sleep 0.001; $q << 1 if $q.num_waiting > 0 } }
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestRestingStacks reads threads that come back to where they were: what is taken for a stack seen before has to be
-// one that can be, and most of them have to be told that way.
+// TestRestingStacks: threads come back to places where they waited before. If ddtop recognizes a stack that it has
+// seen, this stack is possible. It recognizes at least 100 stacks.
 func TestRestingStacks(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -35,7 +35,7 @@ func TestRestingStacks(t *testing.T) {
 		calledBy := map[string]string{"nap": "left", "take": "right"}
 		var ids []sampler.FrameID
 		again := 0
-		const wanted = 100 // of each
+		const wanted = 100 // of each place, and of recognized stacks
 		deadline := time.Now().Add(rubytest.Timeout)
 		for n := 0; (seen["nap"] < wanted || seen["take"] < wanted || again < wanted) && time.Now().Before(deadline); n++ {
 			depth := sampler.LockTick
@@ -49,7 +49,7 @@ func TestRestingStacks(t *testing.T) {
 				}
 			}
 			if rd.Read(depth, &s) != nil {
-				continue // a thread list that changed; the next read tells
+				continue // the list of threads changed; the next read shows them
 			}
 			for i, th := range rd.list.order {
 				st := &s.Threads[i]
@@ -57,7 +57,7 @@ func TestRestingStacks(t *testing.T) {
 					continue
 				}
 				if id, ok := before[th]; ok && th.stack.rests && th.stack.id == id && !th.stack.resting.rests {
-					again++ // swapped in
+					again++ // recognized as the stack that rested
 				}
 				ids = rd.dict.Frames(st.Stack, ids[:0])
 				for k, id := range ids {
@@ -72,7 +72,7 @@ func TestRestingStacks(t *testing.T) {
 					seen[name]++
 				}
 			}
-			time.Sleep(200 * time.Microsecond) // the pace of the reads
+			time.Sleep(200 * time.Microsecond) // the interval of the reads
 		}
 		if seen["nap"] < wanted || seen["take"] < wanted || again < wanted {
 			rubytest.TooSeldom(t, "seen in their places: %v; told by a stack that rested: %d", seen, again)

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// movingThreads parks 60 threads; each line on standard input has one of them go on to another place.
+// movingThreads parks 60 threads. Each line on standard input makes one of them go on to another place.
 const movingThreads = `
 def first; sleep; end
 def second; sleep; end
@@ -24,8 +24,8 @@ while $stdin.gets
   puts "moved"
 end`
 
-// TestTurns holds that stack ticks of many threads look at those that wait in turn, and miss none: with a clock that
-// stands still every thread is looked at once in a round, and one that has moved unseen shows within a round.
+// TestTurns: stack ticks of many waiting threads read their stacks in turn. While the clock stands still, each thread
+// is read once in a round. If a thread has moved unnoticed, this shows within a round.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	rubytest.EachVersion(t, func(t *testing.T, ruby rubytest.Ruby) {
@@ -35,7 +35,7 @@ func TestTurns(t *testing.T) {
 		clock := int64(1e12)
 		rd.now = func() int64 { return clock }
 		var s sampler.Sample
-		// read takes a stack tick and returns the threads that it looked at.
+		// read takes a stack tick and returns the threads whose stacks it read.
 		read := func() map[*thread]bool {
 			t.Helper()
 			deadline := time.Now().Add(time.Minute)
@@ -58,14 +58,14 @@ func TestTurns(t *testing.T) {
 		for range quietAfter {
 			read()
 		}
-		// The main thread may still be on its way from saying that all is ready into its read.
+		// The main thread has printed "ready", but may not have reached its read yet.
 		active := func() bool { return slices.ContainsFunc(rd.list.order, rd.active) }
 		for deadline := time.Now().Add(time.Minute); active(); read() {
 			if time.Now().After(deadline) {
 				t.Fatal("a thread stays active that should wait")
 			}
 		}
-		// A thread that took part a moment ago counts as taking part while the clock stands.
+		// While the clock stands still, a thread that was active a moment ago counts as active.
 		clock += warmNS + 1
 		read()
 		seen := make(map[*thread]int)

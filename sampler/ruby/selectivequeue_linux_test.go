@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// hogAndNaps has a thread that computes and 40 that queue for the lock behind it after short naps: the queue fills for
+// hogAndNaps has a thread that computes, and 40 threads that queue for the GVL after short naps. The queue fills for
 // 100 ms and then empties within a few.
 const hogAndNaps = `
 Thread.new { loop { 1 + 1 } }
@@ -18,15 +18,15 @@ $stdout.sync = true
 puts "ready"
 $stdin.gets`
 
-// TestSelectiveQueue compares ticks that read few threads with another reader, which reads all, before and after. If
-// the two full readings agree on a queue of several threads, the selective tick in between must be the same. It must
-// agree on the queue and on each thread in it.
+// TestSelectiveQueue: a tick that reads few threads has the same queue as a tick that reads all. A second Reader reads
+// all threads before and after the tick. If both of its readings have the same queue of several threads, the tick in
+// between must have it, too. Each thread in the queue must be the same.
 func TestSelectiveQueue(t *testing.T) {
 	t.Parallel()
 	const (
 		wanted  = 300 // comparisons
-		changes = 20  // of them with another queue than the one before
-		several = 4   // fewer can leave and be back in the same order between the two
+		changes = 20  // comparisons with another queue than the one before
+		several = 4   // fewer threads could leave and be back in the same order in between
 	)
 	rubytest.EachVersion(t, func(t *testing.T, ruby rubytest.Ruby) {
 		p := ruby.Start(t, hogAndNaps, rubytest.Options{})

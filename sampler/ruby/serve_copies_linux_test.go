@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// envCopies has threads that serve requests with a copy of their environment, in which a framework leaves its route. In
-// some of them, "wrong", the inner environment is another request's.
+// envCopies has threads that serve requests with a copy of their environment, in which a framework leaves its route.
+// Some inner environments, with the route "GET /wrong", belong to another request or are deep copies.
 const envCopies = `
 def app(env, route)
   sleep 0.003
@@ -45,8 +45,8 @@ end
 Thread.new { loop { sleep 0.002; GC.start } }
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestRouteOfACopy: if a middleware goes on with a copy of the environment, the request has the route in the copy. It
-// never has the route of another request.
+// TestRouteOfACopy: if a middleware goes on with a shallow copy of the environment, the request has the route in the
+// copy. It never has the route of a deep copy or of another request.
 func TestRouteOfACopy(t *testing.T) {
 	rubytest.OftenEnough(t)
 	routes := map[string]string{"copied": "GET /shop/:number", "mounted": "GET /shop/:number", "asks another": "", "copied deeply": "", "logs another": "",

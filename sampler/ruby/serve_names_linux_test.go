@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// envNames has threads that serve requests whose names become known in several ways.
+// envNames has threads that serve requests. The names of the requests become known in different ways.
 const envNames = `
 module ActionController; class RoutingError < StandardError; end; end
 def base(path, verb = "GET")
@@ -41,8 +41,8 @@ KINDS = {
 KINDS.each { |name, how| Thread.new { Thread.current.name = name; loop(&how) } }
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestNameOfARequest: a request has one name for its whole life. A request that no route matches shows this, whatever
-// path the answer is made with. A route stays if another one answers its exception.
+// TestNameOfARequest: a request has one name for its whole life. If no route matches a request, its name shows this,
+// whatever path answers it. If another route answers the request's exception, the request keeps its own route.
 func TestNameOfARequest(t *testing.T) {
 	rubytest.OftenEnough(t)
 	names := map[string]string{"routed": "GET reports#show", "unrouted": "GET reports#show", "early": "GET orders#show",
@@ -96,7 +96,7 @@ func TestNameOfARequest(t *testing.T) {
 				rubytest.TooSeldom(t, "%s: %d requests with their name", name, len(told[name]))
 			}
 		}
-		for id, name := range ids { // whatever was known when the ID was given
+		for id, name := range ids { // also IDs that were given before the name was known
 			if w := rd.dict.Work(id); told[name][w.Number] && w.Endpoint != names[name] {
 				t.Errorf("%s was request %d and is %+v", name, id, w)
 			}

@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// nestedResumers serves requests within which an Enumerator runs in an Enumerator: what works on one is two fibers in.
+// nestedResumers serves requests in which an Enumerator runs within an Enumerator. So two fibers lie between the
+// running one and the request.
 const nestedResumers = `
 def work
   sleep 0.004
@@ -25,8 +26,8 @@ end
 Thread.new { n = 0; loop { serve(n += 1) } }
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestNestedResumers: for each fiber that has resumed another one, its work is known from reading to reading. So the
-// begin of the outermost request is known.
+// TestNestedResumers: if fibers have resumed each other, ddtop keeps the work of each fiber from reading to reading. So
+// the begin of the outermost request is known.
 func TestNestedResumers(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

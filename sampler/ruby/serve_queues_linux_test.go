@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/internal/servertest"
 )
 
-// TestQueues: the reported jobs of Active Job and of other queues equal their own log.
+// TestQueues: the jobs of Active Job and of other queues are reported as the jobs log them.
 func TestQueues(t *testing.T) {
 	rubytest.OftenEnough(t)
 	active, delayed := []string{"active_job"}, []string{"active_job", "active_record", "sqlite3", "delayed_job_active_record"}
@@ -48,7 +48,7 @@ func TestQueues(t *testing.T) {
 			done.Store(true)
 			wg.Wait()
 			jobs := servertest.RequestLog(t, log)
-			// What a job without arguments does is all that tells it from others of its class.
+			// A job without arguments cannot be distinguished from other jobs of its class.
 			nameless := func(id string) bool { return strings.HasSuffix(id, " ") }
 			plain := 0
 			for _, s := range list {

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// serveTags has threads that serve one request after another, of up to some ms each. Most of them have the same frames
-// at the same addresses. Every request's path has the thread's number and its own.
+// serveTags has threads that serve one request after another, each of up to a few ms. Most requests have the same
+// frames at the same addresses. Every request's path has the numbers of the thread and of the request.
 const serveTags = `
 def work(env, ms)
   case ms % 4
@@ -60,11 +60,11 @@ type served struct {
 	paths   map[sampler.WorkNumber]string
 	numbers map[string]sampler.WorkNumber
 	last    map[sampler.ThreadID]int
-	// moves: a compaction moves requests, each of which is another one then.
+	// moves is true if compactions move the requests. A moved request gets another number.
 	moves bool
-	// found counts threads of samples in which a request was found, and none those in which none was.
+	// found counts the threads of samples that have a request. none counts the threads without one.
 	found, none int
-	// outward counts the requests of found that came from a fiber which has resumed the running one.
+	// outward counts the requests of found that came from a fiber that has resumed the running fiber.
 	outward int
 }
 
@@ -74,7 +74,7 @@ func (c *served) see(rd *Reader, th *sampler.Thread) error {
 	tag, ok := strings.CutPrefix(info.Name, "server ")
 	w := rd.dict.Work(th.Serving.Work)
 	if !ok {
-		if w.Number != 0 && info.Name != "" { // it may not be named yet
+		if w.Number != 0 && info.Name != "" { // the thread's name may not be read yet
 			return fmt.Errorf("thread %q serves %+v", info.Name, w)
 		}
 		return nil
@@ -109,8 +109,8 @@ func (c *served) see(rd *Reader, th *sampler.Thread) error {
 	return nil
 }
 
-// TestServing: in samples that race with the program, no thread has another thread's request or another request, also
-// if searches are put off.
+// TestServing: in samples that race with the program, no thread has a request of another thread, or a mix of two
+// requests. This also holds if searches are put off.
 func TestServing(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -129,12 +129,12 @@ func TestServing(t *testing.T) {
 	})
 }
 
-// raceServing takes samples until so many threads of them had a request.
+// raceServing takes samples until want threads of samples had a request.
 func raceServing(t *testing.T, rd *Reader, want int, mode string) {
 	var s sampler.Sample
 	c := served{moves: mode == "compact", paths: map[sampler.WorkNumber]string{}, numbers: map[string]sampler.WorkNumber{}, last: map[sampler.ThreadID]int{}}
 	deadline := time.Now().Add(raceTime)
-	outward := 0 // that are wanted
+	outward := 0 // how many requests from resuming fibers the test wants
 	if mode == "fibers" {
 		outward = want / 50
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/work"
 )
 
-// seen is what one reading said of a thread: it was made between fromNS and toNS.
+// seen is the result of one reading of a thread. The reading was made between fromNS and toNS.
 type seen struct {
 	fromNS, toNS int64
 	tid          int32
@@ -38,14 +38,15 @@ func monotonic() int64 {
 	return ts.Nano()
 }
 
-// notNow reports whether a tick failed as the next one need not: the lists changed while they were walked, or a machine
-// without a free CPU gave the walk none for long.
+// notNow reports whether the next tick need not fail as this one did. The lists changed during the walk, or the walk
+// had no CPU for long.
 func notNow(err error) bool { return errors.Is(err, ErrListTorn) || errors.Is(err, errLongWalk) }
 
-// watchServing reads a process's threads until done, and returns what was said of each whose stack was read.
+// watchServing reads a process's threads until done is true, and returns the results for threads whose stacks were
+// read.
 func watchServing(t *testing.T, pid int, done *atomic.Bool) (out []seen) {
 	rd := openReaderWith(t, pid, Options{Values: true, Now: monotonic})
-	plain := openReaderWith(t, pid, Options{Now: monotonic}) // what is said without values
+	plain := openReaderWith(t, pid, Options{Now: monotonic}) // reads no values
 	var s sampler.Sample
 	for !done.Load() {
 		for _, r := range []*Reader{rd, plain} {
@@ -75,14 +76,14 @@ func watchServing(t *testing.T, pid int, done *atomic.Bool) (out []seen) {
 	return out
 }
 
-// ask has clients ask for pages until so many were answered.
+// ask has clients request pages until enough requests were answered.
 func ask(t *testing.T, url string, clients, requests int, path func(n int) (method, path string)) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range clients {
 		wg.Go(func() {
-			// A connection a request: on one that is kept, thin with threads takes a part of one request for the next
-			// one on a full machine.
+			// Use one connection for each request. On a full machine, thin with threads takes a part of a request on a
+			// kept connection for the next request.
 			client := http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
 			for {
 				n := int(next.Add(1))
@@ -111,7 +112,7 @@ func ask(t *testing.T, url string, clients, requests int, path func(n int) (meth
 	wg.Wait()
 }
 
-// checkServing compares what was said with what the application has logged.
+// checkServing compares the results with the application's log.
 func checkServing(t *testing.T, log []servertest.Logged, all []seen) {
 	t.Helper()
 	byID, byThread, statements := map[string]*servertest.Logged{}, map[int32][]*servertest.Logged{}, map[int32][]*servertest.Logged{}
@@ -129,15 +130,15 @@ func checkServing(t *testing.T, log []servertest.Logged, all []seen) {
 	}
 	numbers, last := map[string]sampler.WorkNumber{}, map[string]sampler.Work{}
 	within, shown, said, asked, told := 0, 0, 0, 0, 0
-	// Readings of one request are not independent: of each one reading counts, any of them.
+	// Readings of one request are not independent. So one reading of each request counts, chosen at random.
 	readings, showed := map[*servertest.Logged]int{}, map[*servertest.Logged]bool{}
 	for _, s := range all {
 		if t.Failed() {
-			return // once is enough
+			return // the first failure is enough
 		}
 		if s.statement != "" {
 			said++
-			// Rails adds to some before it asks them.
+			// Rails appends to some statements before it sends them.
 			if !slices.ContainsFunc(statements[s.tid], func(l *servertest.Logged) bool { return strings.HasPrefix(work.SQL(l.What, false), s.statement) }) {
 				t.Errorf("thread %d: no statement logged is %q", s.tid, s.statement)
 			}
@@ -150,7 +151,7 @@ func checkServing(t *testing.T, log []servertest.Logged, all []seen) {
 			}
 			continue
 		}
-		// The request that the application was in all along.
+		// inside is the request that the application served during the whole reading.
 		var inside *servertest.Logged
 		for _, l := range byThread[s.tid] {
 			if l.FromNS < s.fromNS && s.toNS < l.ToNS {
@@ -189,7 +190,7 @@ func checkServing(t *testing.T, log []servertest.Logged, all []seen) {
 				t.Errorf("thread %d: said to serve %q while it served %q", s.tid, s.work.Values, inside.ID)
 			}
 		}
-		// On its thread nothing came after it before this.
+		// The thread must not have begun a later request before this reading.
 		for _, other := range byThread[l.TID] {
 			if other.FromNS > l.FromNS && other.FromNS < s.fromNS {
 				t.Errorf("thread %d: said to serve %q after it had begun %q", s.tid, s.work.Values, other.ID)
@@ -209,7 +210,8 @@ func checkServing(t *testing.T, log []servertest.Logged, all []seen) {
 		}
 	}
 	for id, w := range last {
-		// What the route is shows when the framework has found it: a request last seen before that goes by its path.
+		// The route is known once the framework has found it. A request that was last seen earlier has its path as its
+		// name.
 		if l := byID[id]; w.Endpoint != l.What && !strings.Contains(w.Endpoint, "/") {
 			t.Errorf("%q is said to be %q, and is %q", id, w.Endpoint, l.What)
 		}
@@ -236,7 +238,7 @@ func checkServing(t *testing.T, log []servertest.Logged, all []seen) {
 	}
 }
 
-// idOf is the path with its query, or of a job its class with its arguments.
+// idOf returns the path with its query. For a job it returns the class with its arguments.
 func idOf(w *sampler.Work) string {
 	if w.Kind == sampler.WorkJob {
 		return w.Endpoint + " " + w.Values
@@ -275,7 +277,7 @@ func TestServers(t *testing.T) {
 	}
 }
 
-// TestServingRails: so with Rails on a cluster of Puma's, with PostgreSQL.
+// TestServingRails is like TestServers, with Rails on a cluster of Puma workers and PostgreSQL.
 func TestServingRails(t *testing.T) {
 	rubytest.Long(t)
 	r := servertest.StartLoggingRails(t, 2, 3)
@@ -303,7 +305,7 @@ func TestServingRails(t *testing.T) {
 	checkServing(t, servertest.RequestLog(t, r.Log), slices.Concat(list...))
 }
 
-// TestServingSidekiq: so with jobs of Sidekiq, and Redis' commands.
+// TestServingSidekiq is like TestServers, with jobs of Sidekiq and commands of Redis.
 func TestServingSidekiq(t *testing.T) {
 	rubytest.Long(t)
 	q := servertest.StartSidekiq(t)

@@ -18,14 +18,14 @@ var shapesProgram string
 // shapes checks the results for threads named "shape K NAME", whose requests have the paths "/K/NUMBER".
 type shapes struct {
 	rd *Reader
-	// found counts by the thread's name how often its request was told, and all how often its stack was read.
+	// found counts, by the thread's name, how often its request was reported. all counts how often its stack was read.
 	found, all map[string]int
 	last       map[sampler.ThreadID]int
 	paths      map[sampler.WorkNumber]string
-	// numbers has the numbers of requests that are mounted while they run, by their paths. The paths are not seen while
-	// their beginning is moved.
+	// numbers has the numbers, by path, of requests that are mounted while they run. While the beginning of a path is
+	// moved, the path cannot be seen.
 	numbers map[string]sampler.WorkNumber
-	// moves: a compaction moves requests, each of which is another one then.
+	// moves is true if compactions move the requests. A moved request gets another number.
 	moves bool
 }
 
@@ -34,7 +34,7 @@ func (c *shapes) see(th *sampler.Thread) error {
 	shape, ok := strings.CutPrefix(info.Name, "shape ")
 	w := c.rd.dict.Work(th.Serving.Work)
 	if !ok {
-		if w.Number != 0 && info.Name != "" { // it may not be named yet
+		if w.Number != 0 && info.Name != "" { // the thread's name may not be read yet
 			return fmt.Errorf("thread %q serves %+v", info.Name, w)
 		}
 		if info.Name != "" && info.Name != "none" {
@@ -55,7 +55,7 @@ func (c *shapes) see(th *sampler.Thread) error {
 	switch name {
 	case "bad":
 		rest, ok = strings.CutPrefix(rest, "\\xFF\x1b[2J\r\n\u202e")
-	case "merged": // half of them are served in a frame that goes on with another one's path
+	case "merged": // half of the requests are served in a frame that goes on with another request's path
 		if strings.HasPrefix(path, "/wrong/wrong") {
 			return nil
 		}
@@ -74,7 +74,7 @@ func (c *shapes) see(th *sampler.Thread) error {
 	}
 	n, err := strconv.Atoi(rest)
 	switch {
-	case !ok || err != nil || query != rest && path != w.Values: // the query can come later
+	case !ok || err != nil || query != rest && path != w.Values: // the query can be set later than the path
 		return fmt.Errorf("thread %q serves %q", info.Name, w.Values)
 	case w.Endpoint != route || w.Kind != sampler.WorkRequest || w.BeforeNS >= w.SinceNS:
 		return fmt.Errorf("thread %q serves %+v", info.Name, w)
@@ -87,14 +87,14 @@ func (c *shapes) see(th *sampler.Thread) error {
 	return nil
 }
 
-// TestServingShapes: whatever an environment is like, its thread serves that request or none that could be told. Each
-// shape is met.
+// TestServingShapes: whatever form an environment has, ddtop reports the thread's own request or none. Each form is
+// reported at least a few times.
 func TestServingShapes(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, mode := range []string{"plain", "compact"} {
 			if mode == "compact" && !r.AtLeast(3, 3) {
-				continue // 3.1 itself crashes in it, once in a few 100 s
+				continue // Ruby 3.1 itself crashes with compaction, about once in a few 100 s
 			}
 			t.Run(mode, func(t *testing.T) {
 				p := r.Start(t, shapesProgram, rubytest.Options{Args: []string{mode}})
@@ -105,7 +105,7 @@ func TestServingShapes(t *testing.T) {
 	})
 }
 
-// raceShapes takes samples until so many threads of them had a request, and each shape was told some times.
+// raceShapes takes samples until want threads of samples had a request, and each shape was reported some times.
 func raceShapes(t *testing.T, rd *Reader, want int, moves bool) {
 	const (
 		kinds = 20 // shapes

@@ -16,18 +16,18 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/work"
 )
 
-// statementSecret is in all that rack/statements.rb asks.
+// statementSecret is a part of every statement of rack/statements.rb.
 const statementSecret = "hunter2secret"
 
-// serviceDelay is how long a service takes to answer: longer than Ruby takes to ask, on a machine that is slow and
-// full.
+// serviceDelay is how long a service takes to answer. It is longer than Ruby takes to send a statement on a slow and
+// full machine.
 const serviceDelay = 20 * time.Millisecond
 
-// askedReadings is how many readings of threads that ask something are wanted of each library.
+// askedReadings is how many readings of threads with a statement the test wants for each library.
 const askedReadings = 2000
 
-// TestStatements: what is said that threads ask, of clients that the program calls itself, is what the program logs,
-// without literals and arguments.
+// TestStatements: the reported statements of a library equal the statements that the program logs, without literals and
+// arguments. The program calls the library itself.
 func TestStatements(t *testing.T) {
 	slowly := func(start func(testing.TB) string) func(testing.TB) string {
 		return func(t testing.TB) string { return servertest.Slow(t, start(t), serviceDelay) }
@@ -54,7 +54,7 @@ func TestStatements(t *testing.T) {
 			list := watchStatements(t, pid, false)
 			checkStatements(t, servertest.RequestLog(t, log), list)
 			if c.library == "dalli" {
-				return // the operation's name is all that is read
+				return // only the operation's name is read
 			}
 			raw := watchStatements(t, pid, true)
 			for _, s := range raw {
@@ -67,7 +67,7 @@ func TestStatements(t *testing.T) {
 	}
 }
 
-// watchStatements reads a process until it has enough readings of the threads that ask statements.
+// watchStatements reads a process until it has enough readings of threads with statements.
 func watchStatements(t *testing.T, pid int, values bool) (out []seen) {
 	rd := openReaderWith(t, pid, Options{Values: values, Now: monotonic})
 	var s sampler.Sample
@@ -97,21 +97,22 @@ func watchStatements(t *testing.T, pid int, values bool) (out []seen) {
 	return out
 }
 
-// checkStatements compares what was said with what the program has logged, thread by thread.
+// checkStatements compares the reported statements with the program's log, thread by thread.
 func checkStatements(t *testing.T, log []servertest.Logged, list []seen) {
 	t.Helper()
 	logged := map[int32][]*servertest.Logged{}
 	for i := range log {
 		logged[log[i].TID] = append(logged[log[i].TID], &log[i])
 	}
-	// Readings of one statement are not independent: of each one reading counts, any of them.
+	// Readings of one statement are not independent. So one reading of each statement counts, chosen at random.
 	readings, told := map[*servertest.Logged]int{}, map[*servertest.Logged]bool{}
 	quiet := 0
 	for _, s := range list {
 		if strings.Contains(s.statement, statementSecret) {
 			t.Errorf("%q says the secret", s.statement)
 		}
-		// What was asked all along, and what was at any time.
+		// during is the statement that ran for the whole reading. can is true if the reported statement ran at any time
+		// of the reading.
 		var during *servertest.Logged
 		can := s.statement == ""
 		for _, l := range logged[s.tid] {
@@ -122,7 +123,8 @@ func checkStatements(t *testing.T, log []servertest.Logged, list []seen) {
 		}
 		switch {
 		case during == nil:
-			// Something that is asked as the log is read is not in it yet. A reading can begin before it and end in it.
+			// A statement that runs while the log is read is not in the log yet. A reading can begin before it and end
+			// during it.
 			known := logged[s.tid]
 			if !can && len(known) > 0 && s.toNS < known[len(known)-1].ToNS {
 				t.Errorf("said to ask %q, which was not asked then", s.statement)
@@ -145,7 +147,7 @@ func checkStatements(t *testing.T, log []servertest.Logged, list []seen) {
 			}
 		}
 		if t.Failed() {
-			return // once is enough
+			return // the first failure is enough
 		}
 	}
 	asked, right := map[string]int{}, map[string]int{}
@@ -164,7 +166,7 @@ func checkStatements(t *testing.T, log []servertest.Logged, list []seen) {
 	rubytest.Report(t, "%d readings in which there was nothing to be said", quiet)
 }
 
-// said is how something that was asked is to be said.
+// said returns how ddtop should show a logged statement.
 func said(l *servertest.Logged) string {
 	if s := work.SQL(l.What, false); strings.HasPrefix(s, "SELECT") || strings.HasPrefix(s, "WITH") {
 		return s
@@ -172,8 +174,8 @@ func said(l *servertest.Logged) string {
 	return l.What
 }
 
-// TestStatementsRace: threads ask thousands of statements a second while objects are freed and moved. No statement is
-// another thread's, and none comes after the next one.
+// TestStatementsRace: threads send thousands of statements a second while objects are freed and moved. No thread has
+// another thread's statement, or an older statement after a newer one.
 func TestStatementsRace(t *testing.T) {
 	rubytest.OftenEnough(t)
 	pid, _ := servertest.StartStatements(t, "pg", "ruby-pg", servertest.Postgres(t), "race")

@@ -15,7 +15,8 @@ def serve(env)
 end
 serve({"REQUEST_METHOD" => "GET", "PATH_INFO" => "/orders", "SCRIPT_NAME" => "", "REQUEST_URI" => "/orders"})`
 
-// TestUnknownWork: a reader without time to look for requests does not say that a thread works for nothing.
+// TestUnknownWork: if a reader has no time to look for requests, it reports that a thread's work is unknown, not that
+// there is none.
 func TestUnknownWork(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, inRequest, rubytest.Options{})
@@ -37,7 +38,7 @@ func TestUnknownWork(t *testing.T) {
 				}
 			}
 		}
-		for range 2 * stillLooks { // a thread that stands still is not searched without end
+		for range 2 * stillLooks { // the search in a thread that stands still is repeated only stillLooks times
 			th := read(func(*sampler.Thread) bool { return true })
 			if th.Serving.Work != 0 || th.Quality&sampler.WorkUnknown == 0 {
 				t.Errorf("without time: %+v", th)

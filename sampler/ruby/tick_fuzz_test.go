@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// tickProgram has a thread of each kind that a tick reads something more about.
+// tickProgram has a thread of each kind for which a tick reads additional data.
 const tickProgram = `require "monitor"
 M, MON, Q = Mutex.new, Monitor.new, Queue.new
 def named(name, &b); Thread.new { Thread.current.name = name; b.call }; end
@@ -24,7 +24,7 @@ threads << named("deep") { down(60) { sleep } } << named("read") { IO.pipe[0].re
 sleep 0.01 until threads.all? { |t| t.status == "sleep" }
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// tickTarget is what was captured of a process while ticks read it.
+// tickTarget is the data that was captured of a process while ticks read it.
 type tickTarget struct {
 	memtest.Process
 	PID int
@@ -33,7 +33,7 @@ type tickTarget struct {
 	Names   []string
 }
 
-// Exported makes a tickTarget an Exports.
+// Exported implements the interface Exports.
 func (g *tickTarget) Exported(name string) (attach.Symbol, bool) {
 	a, ok := g.Exports[name]
 	return attach.Symbol{Name: name, Addr: a}, ok
@@ -44,12 +44,12 @@ func (g *tickTarget) open(mem attach.Memory) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A clock that moves by itself: the captured process stands still.
+	// The clock must advance by itself, because the captured process stands still.
 	now := int64(1e9)
 	return NewReader(vm, g, g.PID, sampler.NewDictionary(), Options{Now: func() int64 { now += 1e6; return now }})
 }
 
-// ticks takes some samples of both depths.
+// ticks takes n samples, some of them with stacks.
 func ticks(r *Reader, n int) (s sampler.Sample, err error) {
 	for i := range n {
 		depth := sampler.StackTick
@@ -91,7 +91,8 @@ func captureTick(t *testing.T, r rubytest.Ruby) {
 
 func loadTicks(t testing.TB) []*tickTarget { return memtest.Load[tickTarget](t, "testdata/tick") }
 
-// TestTickOfCapturedMemory reads captured processes as if they lived; with -update it captures them again.
+// TestTickOfCapturedMemory: ticks of captured processes give the same threads and states as the live processes did.
+// With -update, the test captures them again.
 func TestTickOfCapturedMemory(t *testing.T) {
 	if *update {
 		rubytest.Each(t, captureTick)
@@ -131,11 +132,10 @@ func TestTickOfCapturedMemory(t *testing.T) {
 	}
 }
 
-// FuzzTick reads captured processes in which words were replaced by others: lists that don't end, threads that are
-// none, stacks of impossible sizes. It must end, in a bounded number of reads, with a sample or an error.
-//
-// To look for more: go test -run XXX -fuzz FuzzTick -fuzzminimizetime 1s. By default the engine takes up to a minute to
-// make each new input smaller, and says "0 execs/sec" meanwhile.
+// FuzzTick: if words of a captured process are replaced by others, ticks end after a bounded number of reads, with a
+// sample or an error. The words can make endless lists, false threads, or stacks of impossible sizes. To find more
+// inputs, run: `go test -run XXX -fuzz FuzzTick -fuzzminimizetime 1s`. By default, the engine takes up to a minute to
+// shrink each new input, and shows "0 execs/sec" meanwhile.
 func FuzzTick(f *testing.F) {
 	targets := loadTicks(f)
 	places := make([][]attach.Address, len(targets))
@@ -158,13 +158,13 @@ func FuzzTick(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _ = ticks(r, 3) // the first ticks see it whole, as a process that breaks while it is watched
+		_, _ = ticks(r, 3) // the first ticks read unchanged memory, as of a process that breaks while it is watched
 		for ; len(edits) >= 6; edits = edits[6:] {
 			at := places[i][int(binary.LittleEndian.Uint16(edits))%len(places[i])]
 			n := binary.LittleEndian.Uint32(edits[2:])
 			value := uint64(n)
 			switch n & 1 {
-			case 0: // a pointer to somewhere that is read
+			case 0: // a pointer to an address that is read
 				value = uint64(places[i][int(n>>1)%len(places[i])])
 			case 1: // another word of this memory
 				var b [8]byte
@@ -182,7 +182,7 @@ func FuzzTick(f *testing.F) {
 		if calls := r.reads.Calls - before; calls > 1<<20 {
 			t.Fatalf("%d calls in four ticks", calls)
 		}
-		// And from the start.
+		// Read the changed memory from the first tick on, too.
 		if r, err = targets[i].open(mem); err == nil {
 			_, _ = ticks(r, 2)
 		}

@@ -10,9 +10,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestRacingSpans: threads open and close spans as fast as they can, while the memory that they leave is freed or
-// moved. A span's number shows its thread, its trace and its place in the trace. So no span may be another thread's, or
-// of another trace than its root.
+// TestRacingSpans: threads open and close spans as fast as they can, while the memory of ended spans is freed or moved.
+// A span's number shows its thread, its trace and its place in the trace. So ddtop must never show a span of another
+// thread, or a span and a root of different traces.
 func TestRacingSpans(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, v := range r.Variants(t) {
@@ -28,7 +28,8 @@ func TestRacingSpans(t *testing.T) {
 	})
 }
 
-// raceSpans takes samples until threads of them were in a span so often, and in enough that were not their last ones.
+// raceSpans takes samples until threads were in a span often enough. Enough of the spans must differ from the thread's
+// last one.
 func raceSpans(t *testing.T, rd *Reader, want int) {
 	var s sampler.Sample
 	in, none, wrong, moved, ticks := 0, 0, 0, 0, 0

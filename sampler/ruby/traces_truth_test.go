@@ -16,7 +16,7 @@ import (
 //go:embed testdata/traces.rb
 var tracesProgram string
 
-// toldSpan is what Ruby says of a thread's active span.
+// toldSpan is what Ruby reports about a thread's active span.
 type toldSpan struct{ ID, Root, Endpoint, Kind, Trace string }
 
 func (s toldSpan) String() string {
@@ -32,7 +32,7 @@ func spanSaid(s trace.Span) toldSpan {
 	return toldSpan{number(s.ID), number(s.Root), s.Endpoint, s.Kind.String(), id}
 }
 
-// finder returns a Finder of a process, which has asked for its tracers.
+// finder returns a Finder of a process after it has searched for the process's tracers.
 func (g *realTarget) finder(t testing.TB, pid int) *trace.Finder {
 	t.Helper()
 	symbol, ok := g.mod.Exported("rb_cObject")
@@ -51,7 +51,7 @@ func (g *realTarget) ec(t testing.TB, thread attach.Address) attach.Address {
 	return g.word(t, thread+g.off(t, "rb_thread_struct.ec"))
 }
 
-// planned reads what a State asks for, as a tick does.
+// planned reads the ranges that a State asks for, as a tick does.
 func (g *realTarget) planned(t testing.TB, s *trace.State) {
 	t.Helper()
 	if _, err := g.proc.ReadBatch(s.Plan(nil)); err != nil {
@@ -59,8 +59,8 @@ func (g *realTarget) planned(t testing.TB, s *trace.State) {
 	}
 }
 
-// TestActiveSpans compares the active spans of parked threads with what Ruby says of them: of two tracers, in all
-// situations, also after collections and a compaction, after a fork, and with code that a JIT has compiled.
+// TestActiveSpans: the active spans of parked threads equal what Ruby reports, for two tracers and in all situations.
+// This also holds after collections and a compaction, after a fork, and with code that a JIT has compiled.
 func TestActiveSpans(t *testing.T) {
 	compared := 0
 	compare := func(t *testing.T, g *realTarget, f *trace.Finder, states map[string]*trace.State, truth map[string]toldSpan) {
@@ -108,7 +108,7 @@ func TestActiveSpans(t *testing.T) {
 				t.Fatal(err)
 			}
 			if rd.Cut() {
-				continue // its time was up: the next one reads what is missing
+				continue // the tick ran out of time; the next one reads what is missing
 			}
 			whole++
 			for i := range s.Threads {
@@ -121,7 +121,7 @@ func TestActiveSpans(t *testing.T) {
 				w := rd.dict.Work(th.Serving.Work)
 				got := spanSaid(trace.Span{ID: th.Serving.Span, Root: th.Serving.RootSpan, Trace: th.Serving.Trace, Endpoint: w.Endpoint, Kind: w.Kind})
 				if want.Endpoint == "GET /o/?" {
-					want.Endpoint = "GET /o/" // a path ends at its query string
+					want.Endpoint = "GET /o/" // a path ends before its query string
 				}
 				if got != want || (w.Number != 0) != (w.Kind != sampler.WorkNone) {
 					t.Errorf("%s: the sample says %v, Ruby says %v", info.Name, got, want)

@@ -19,7 +19,7 @@ type capturedValues struct {
 	// Shapes and Generic are the fields of heap.Objects.
 	Shapes, Generic attach.Address
 	Threads         []capturedThread
-	// Values is how many were found while the process lived.
+	// Values is how many values were found while the process lived.
 	Values int
 }
 
@@ -31,13 +31,13 @@ type capturedThread struct {
 
 var capturedNames = []string{"service", "escaped", "fiber-locals", "$! nested", "numbers", "odd"}
 
-// explorer reads all that it can of values, in every way.
+// explorer reads as many values as it can, in every way.
 type explorer struct {
 	d     *code.Decoder
-	most  int // how many values of a thread are looked at
-	left  int // how many still are
-	found int // how many reads have told something
-	calls int // the most that one question has taken
+	most  int // limit on the values of a thread that are read
+	left  int // how many more values may be read
+	found int // how many reads have found something
+	calls int // the most calls that one question has made
 }
 
 // ask settles one question.
@@ -139,7 +139,7 @@ func (e *explorer) thread(th *capturedThread) error {
 	return nil
 }
 
-// explore reads a captured process, up to so many values of each thread.
+// explore reads a captured process, up to values values of each thread.
 func (g *capturedValues) explore(mem attach.Memory, values int) (*explorer, error) {
 	_, d, _, err := open(&g.Process, mem)
 	if err != nil {
@@ -171,7 +171,7 @@ func captureValues(t *testing.T, r rubytest.Ruby) {
 			g.Threads = append(g.Threads, capturedThread{name, ec, raw.Frames})
 		}
 	}
-	for i := range g.Threads { // which finds out where the table of other objects' variables is
+	for i := range g.Threads { // the first reading finds the table of other objects' variables
 		if err := (&explorer{d: live.dec, most: capturedDepth}).thread(&g.Threads[i]); err != nil {
 			t.Fatal(err)
 		}
@@ -190,7 +190,8 @@ func loadValues(t testing.TB) []*capturedValues {
 	return memtest.Load[capturedValues](t, "testdata/values")
 }
 
-// TestValuesOfCapturedMemory reads captured processes as if they lived; with -update it captures them again.
+// TestValuesOfCapturedMemory: captured processes give as many values as they did while they lived. With -update, the
+// test captures them again.
 func TestValuesOfCapturedMemory(t *testing.T) {
 	if *update {
 		rubytest.Each(t, captureValues)
@@ -207,8 +208,8 @@ func TestValuesOfCapturedMemory(t *testing.T) {
 	}
 }
 
-// FuzzValues reads the values of captured processes in which words were replaced by other words of the same memory, or
-// by any number. It must end, in a bounded number of reads, with values or errors.
+// FuzzValues: if words of a captured process are replaced by other words of its memory, or by any number, reading
+// values ends. It ends after a bounded number of reads, with values or errors.
 func FuzzValues(f *testing.F) {
 	captured := loadValues(f)
 	places := make([][]attach.Address, len(captured))
@@ -229,14 +230,14 @@ func FuzzValues(f *testing.F) {
 			n := binary.LittleEndian.Uint32(edits[2:])
 			value := uint64(n)
 			switch n & 3 {
-			case 0: // a pointer to somewhere that is read
+			case 0: // a pointer to an address that is read
 				value = uint64(places[i][int(n>>2)%len(places[i])])
 			case 1: // another word of this memory
 				var b [8]byte
 				if g.Pages.Read(places[i][int(n>>2)%len(places[i])], b[:]) == nil {
 					value = binary.LittleEndian.Uint64(b[:])
 				}
-			case 2: // a number where a size is
+			case 2: // a number in place of a size
 				value = uint64(n) << 30
 			}
 			mem.Words[at] = value
@@ -248,8 +249,8 @@ func FuzzValues(f *testing.F) {
 	})
 }
 
-// TestLocalsAreCheckedAgain: after a collection other names are in the table of a code's local variables. The new ones
-// are found then, and the kept ones before.
+// TestLocalsAreCheckedAgain: if a collection puts other names into the table of a code's local variables, the new names
+// are used after the collection. The kept names are used before it.
 func TestLocalsAreCheckedAgain(t *testing.T) {
 	for _, g := range loadValues(t) {
 		mem := &memtest.Edited{Of: g.Pages, Words: make(map[attach.Address]uint64)}

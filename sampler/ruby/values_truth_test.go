@@ -19,17 +19,18 @@ import (
 //go:embed testdata/values.rb
 var valuesProgram string
 
-// told is what Ruby says of a value. Texts are in hexadecimal.
+// told is a value as Ruby reports it. Texts are in hexadecimal.
 type told struct {
 	T     string
-	V     string          // of a number in decimal, of a Float its bits, of a String or Symbol its bytes
-	Class string          // of an object
-	Items []told          // of an Array
-	Pairs [][2]told       // of a Hash
-	Ivars map[string]told // of an object
+	V     string          // a number in decimal, the bits of a Float, or the bytes of a String or Symbol
+	Class string          // the class of an object
+	Items []told          // the elements of an Array
+	Pairs [][2]told       // the pairs of a Hash
+	Ivars map[string]told // the instance variables of an object
 }
 
-// toldThread is what Ruby says of a thread: the local variables of its methods, $!, its variables, its fiber's.
+// toldThread is what Ruby reports about a thread: its methods' local variables, $!, and its own and its fiber's
+// variables.
 type toldThread struct {
 	Locals map[string]map[string]told
 	Error  *told
@@ -101,7 +102,7 @@ func (c *values) difference(v uint64, want *told, depth int) (string, error) {
 				diff, err = c.difference(item, &want.Items[i], depth+1)
 			}
 			if err == view.ErrMissing {
-				missing = err // all of it is fetched at once
+				missing = err // all missing data is fetched at once
 			} else if diff != "" || err != nil {
 				return fmt.Sprintf("[%d]: %s", i, diff), err
 			}
@@ -160,7 +161,7 @@ func (c *values) difference(v uint64, want *told, depth int) (string, error) {
 	return "", nil
 }
 
-// lookUp looks up all keys of a Hash that are Strings or Symbols, and one that it has not.
+// lookUp looks up all keys of a Hash that are Strings or Symbols, and one key that the Hash does not have.
 func (c *values) lookUp(v uint64, want *told) (string, error) {
 	names, wanted := []string{"of no Hash"}, []*told{nil}
 	seen := make(map[string]bool)
@@ -199,7 +200,7 @@ func unhex(s string) string {
 	return string(out)
 }
 
-// compare reads the values of all of a program's threads, at one moment each.
+// compare reads the values of all threads of a program, each thread at one moment.
 func (c *values) compare(t *testing.T, truth map[string]toldThread) {
 	t.Helper()
 	found := make(map[string]bool)
@@ -295,7 +296,7 @@ func (c *values) compare(t *testing.T, truth map[string]toldThread) {
 				w, ok := want.Fiber[hex(key)]
 				if !ok {
 					if strings.HasPrefix(key, "__") {
-						return true, nil // Ruby's own, such as the name of inspect
+						return true, nil // a variable of Ruby's own, such as the name of inspect
 					}
 					diff = fmt.Sprintf("it has %q", key)
 					return false, nil
@@ -320,8 +321,8 @@ func (c *values) compare(t *testing.T, truth map[string]toldThread) {
 	}
 }
 
-// valuesAsTold runs the program of values on a Ruby and compares them with what it says, also after collections and a
-// compaction.
+// valuesAsTold runs the program of values on a Ruby, and compares the values with Ruby's output. It does so again after
+// collections and a compaction.
 func valuesAsTold(t *testing.T, r rubytest.Ruby, o rubytest.Options) {
 	t.Helper()
 	p := r.Start(t, valuesProgram, o)
@@ -343,8 +344,8 @@ func valuesAsTold(t *testing.T, r rubytest.Ruby, o rubytest.Options) {
 	rubytest.Report(t, "%s: %d values as Ruby says", r, c.compared)
 }
 
-// TestValues compares the local variables, $! and variables of parked threads with what Ruby says of them, value by
-// value, also with code that a JIT has compiled.
+// TestValues: the local variables, $!, and variables of parked threads equal Ruby's output, value by value. This also
+// holds with code that a JIT has compiled.
 func TestValues(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		valuesAsTold(t, r, rubytest.Options{})
@@ -358,7 +359,7 @@ func TestValues(t *testing.T) {
 	})
 }
 
-// TestValuesOfArm64 does so with Rubies of another machine.
+// TestValuesOfArm64 is like TestValues, with Rubies of another machine.
 func TestValuesOfArm64(t *testing.T) {
 	rubytest.EachForeign(t, func(t *testing.T, r rubytest.Ruby) { valuesAsTold(t, r, rubytest.Options{}) })
 }

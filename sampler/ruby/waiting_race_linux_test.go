@@ -15,9 +15,9 @@ import (
 )
 
 // churnFibers has two threads with 12 fibers each that serve requests. Each request waits some times for up to 20 ms,
-// some of them with an exception. In mode "new" each request has a fiber of its own. In "kept" fibers serve one request
-// after the other. In "scheduler" they wait by Ruby's own Fiber.scheduler. Every 7th fiber is given up with its
-// request. The program logs when each request began and ended, in ns.
+// and some waits are within a rescue. In mode "new", each request has a fiber of its own. In mode "kept", a fiber
+// serves one request after another. In mode "scheduler", the fibers wait by Ruby's own Fiber.scheduler. In mode "new",
+// some fibers are dropped in the middle of their request. The program logs when each request began and ended, in ns.
 const churnFibers = `
 require "json"
 class Tagged < StandardError; end
@@ -95,14 +95,14 @@ exit!`
 type churned struct {
 	claims []claim
 	paths  map[sampler.WorkNumber]string
-	// numbers has the numbers of a path: one, unless a compaction moves it.
+	// numbers has the number of each path. A path must have only one number.
 	numbers map[string]sampler.WorkNumber
 	names   map[sampler.FiberNumber]sampler.ThreadID
 	at      map[attach.Address]sampler.FiberNumber
 	reborn  int
 }
 
-// claim is that a request was in progress at some time between two.
+// A claim is ddtop's report that a request was in progress at some time between fromNS and toNS.
 type claim struct {
 	path         string
 	fromNS, toNS int64
@@ -155,8 +155,8 @@ func (c *churned) see(rd *Reader, look *sampler.Fibers, toNS int64) error {
 	return nil
 }
 
-// TestFibersChurn: of fibers that are born, wait and die, also at the address of another one, nothing is said that the
-// program's own log does not.
+// TestFibersChurn: fibers begin, wait and end, also at the addresses of others. By the program's log, every request
+// that ddtop reports was in progress at that time.
 func TestFibersChurn(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -196,7 +196,8 @@ func churnOfFibers(t *testing.T, p *rubytest.Process, mode string, want int) {
 			}
 			t.Fatal(err)
 		}
-		rd.waiting.look.ns, rd.waiting.search.ns = waitingSavings, waitingSavings // time is not what is tested
+		// The searches get enough time, because the test is not about time.
+		rd.waiting.look.ns, rd.waiting.search.ns = waitingSavings, waitingSavings
 		rd.waiting.nextNS = 0
 		if look := rd.FollowFibers(monotonic()); look != last && look != nil {
 			last = look
@@ -205,7 +206,7 @@ func churnOfFibers(t *testing.T, p *rubytest.Process, mode string, want int) {
 				t.Fatalf("after %d: %v", len(c.claims), err)
 			}
 		}
-		time.Sleep(2 * time.Millisecond) // that the program gets on
+		time.Sleep(2 * time.Millisecond) // lets the program run
 	}
 	p.Send(t, "")
 	var log map[string][2]int64
@@ -232,8 +233,8 @@ func churnOfFibers(t *testing.T, p *rubytest.Process, mode string, want int) {
 	}
 }
 
-// rebornMemory is a memory in which fibers belong to another thread, each time that their threads are read alone. It
-// counts these times.
+// rebornMemory is a memory in which fibers seem to belong to another thread whenever their thread pointers are read
+// alone. It counts these reads.
 type rebornMemory struct {
 	attach.Memory
 	threads map[attach.Address]bool
@@ -251,9 +252,9 @@ func (m *rebornMemory) ReadBatch(ranges []attach.Range) (int, error) {
 	return calls, err
 }
 
-// TestRequestOfARebornFiber: a fiber can end between the reading of its stack and of its request. Another thread's
-// fiber can then be born at its address, and wait at the same place. Its request is not the first one's. The
-// collector and malloc do so rarely, so the test's memory does it.
+// TestRequestOfARebornFiber: a fiber can end between the readings of its stack and of its request. Another thread's
+// fiber can then begin at its address, and wait at the same place. ddtop must not give the new fiber's request to the
+// old one. With a real program this is rare, so the test's memory simulates it.
 func TestRequestOfARebornFiber(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, churnFibers, rubytest.Options{Args: []string{"kept"}})

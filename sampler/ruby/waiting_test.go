@@ -7,13 +7,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// noMemory is a process of which nothing can be read.
+// noMemory is a process whose memory cannot be read.
 type noMemory struct{ attach.Memory }
 
 func (noMemory) ReadBatch([]attach.Range) (int, error) { return 0, attach.ErrGone }
 
-// TestWaitingLookEnds: a pass over the fibers ends although new fibers come faster than it reads them. It is marked if
-// some could not be read.
+// TestWaitingLookEnds: if new fibers come faster than a pass over the fibers reads them, the pass still ends. It is
+// marked as cut if some fibers could not be read.
 func TestWaitingLookEnds(t *testing.T) {
 	w := newReader(&target{dict: sampler.NewDictionary(), mem: noMemory{}}, Options{}).waiting
 	w.searched, w.known, w.scans = true, map[attach.Address]*waitingFiber{}, map[attach.Address]int64{}
@@ -24,7 +24,7 @@ func TestWaitingLookEnds(t *testing.T) {
 	}
 	meet(10 * waitingBatch)
 	for i := range w.order {
-		w.order[i].gone = true // nothing of them is to be read
+		w.order[i].gone = true // these fibers need no reading
 	}
 	for steps := 0; w.published == nil; steps++ {
 		if steps > 20 {
@@ -41,7 +41,7 @@ func TestWaitingLookEnds(t *testing.T) {
 	}
 }
 
-// TestScansBounded: when pages were searched is remembered of a bounded number of them, the last ones.
+// TestScansBounded: ddtop remembers when it searched pages only for a bounded number of pages, the ones searched last.
 func TestScansBounded(t *testing.T) {
 	w := &waitingFibers{scans: map[attach.Address]int64{}}
 	for i := range 10 * maxScans {

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// TestForgedWords: the memory of a process lies in records of 40 of its threads. ddtop follows no more threads, and
-// reports no more changes than a record can make. All changes have the kernel's time.
+// TestForgedWords: if a process writes false words into the records of 40 threads, ddtop follows at most 40 threads. It
+// reports no more changes than a record can make. The times of all changes come from the kernel.
 func TestForgedWords(t *testing.T) {
 	const threads, most = 40, 12
 	for seed := range uint64(20) {

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// told keeps what one thread did as text: "running 4-97".
+// told keeps the activities of one thread as text, such as "running 4-97".
 type told struct {
 	tid    int32
 	doing  string
@@ -25,7 +25,7 @@ func (k *told) changed(c *exact.Change) {
 	}
 }
 
-// does has the thread do something else from a time on.
+// does starts another activity of the thread at a time.
 func (k *told) does(what string, at int64) {
 	if what == k.doing {
 		return
@@ -36,17 +36,17 @@ func (k *told) does(what string, at int64) {
 	k.doing, k.fromNS = what, at
 }
 
-// The threads of the tests: their rb_thread_t and native thread.
+// The rb_thread_t and the native thread of each thread in the tests.
 const (
 	one, two = 0x1000, 0x2000
 	tid1     = 11
 	tid2     = 12
 )
 
-// us are microseconds in ns.
+// us is a microsecond in ns.
 const us = 1000
 
-// out is the record of a thread that held the CPU from one µs to another.
+// out returns the record of a thread that had the CPU from one time to another, in µs.
 func out(tid int32, from, to int64, set func(*Record)) Record {
 	r := Record{Kind: Out, TID: tid, InNS: from * us, NS: to * us, Thread: one, Region: true, Asleep: true, Syscall: 1}
 	if tid == tid2 {
@@ -61,7 +61,7 @@ func queued(r *Record)   { r.Queued, r.Region = true, false }
 func without(*Record)    {}
 func computes(r *Record) { r.Asleep, r.Syscall = false, -1 }
 
-// with does several things to a record.
+// with combines several changes of a record.
 func with(of ...func(*Record)) func(*Record) {
 	return func(r *Record) {
 		for _, f := range of {
@@ -70,8 +70,8 @@ func with(of ...func(*Record)) func(*Record) {
 	}
 }
 
-// TestJoinedWhileStatesWereRead: another thread puts a thread into the queue after its state was read. The thread waits
-// from then on, if the states count from before they were read.
+// TestJoinedWhileStatesWereRead: another thread puts a thread into the queue after the thread's state was read. If the
+// states are valid from before the read, the thread waits from then on.
 func TestJoinedWhileStatesWereRead(t *testing.T) {
 	k := told{tid: tid2}
 	to := exact.NewMachine(k.changed)
@@ -89,8 +89,8 @@ func TestJoinedWhileStatesWereRead(t *testing.T) {
 	}
 }
 
-// TestRules: the states of a thread follow from records of it and of others, in µs. Each thread begins without the GVL
-// at 0.
+// TestRules: the states of a thread follow from its own records and from other threads' records. Times are in µs. At 0,
+// each thread is without the GVL.
 func TestRules(t *testing.T) {
 	clock := func(r *Record) { r.Kind = Clock; computes(r) }
 	gave := func(at int64) func(*Record) { return func(r *Record) { r.GaveNS = at * us } }
@@ -164,7 +164,7 @@ func TestRules(t *testing.T) {
 	} {
 		for _, before33 := range []bool{false, true} {
 			if before33 && strings.Contains(fmt.Sprint(c.name), "into the queue by") || before33 && strings.Contains(c.name, "in its hands") {
-				continue // who gets the GVL is not named before
+				continue // no record names the next holder
 			}
 			k := &told{tid: tid1}
 			m := NewMachine(exact.NewMachine(k.changed))
@@ -176,7 +176,7 @@ func TestRules(t *testing.T) {
 			for _, r := range c.records {
 				r.Before33 = before33
 				m.Feed(&r)
-				m.Advance(0) // none of them is due yet
+				m.Advance(0) // no change is due yet
 			}
 			m.Advance(1000 * us)
 			k.does("", 1000*us)
@@ -191,7 +191,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// named is a stack whose name is not known before it is ready.
+// named is a stack that has no name until ready is true.
 type named struct {
 	id    sampler.StackID
 	ready bool
@@ -201,8 +201,8 @@ type named struct {
 func (n *named) Ready() bool                            { return n.ready }
 func (n *named) Name() (stack, resumes sampler.StackID) { n.asked++; return n.id, n.id + 1 }
 
-// TestStacks: a wait ends with the stack that the thread had when it queued. The stack of a tick of the clock belongs
-// to the holder of the GVL. Later changes wait until a stack has a name.
+// TestStacks: a wait ends with the stack that the thread had when it queued. The stack of a clock tick belongs to the
+// holder of the GVL. If a stack has no name yet, later changes wait for the name.
 func TestStacks(t *testing.T) {
 	waits, runs := &named{id: 10}, &named{id: 20, ready: true}
 	var got []string

@@ -69,7 +69,7 @@ type Movements struct {
 	// recent is a cache of threads, by the TID modulo recentThreads.
 	recent [recentThreads]*mover
 	moves  []Move
-	// round counts the calls of Look.
+	// round counts how often Look was called.
 	round   uint64
 	dropped bool
 	// changed is true if a thread has moved since the last Glance, or during it.

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// TestMovements: the states of threads follow from their moves and from readings of memory, in µs.
+// TestMovements: the states of threads follow from their moves and from reads of memory. Times are in µs.
 func TestMovements(t *testing.T) {
 	const owner, other = one, two
 	move := func(tid int32, at int64, k MoveKind) Move { return Move{at * us, tid, k} }
@@ -121,8 +121,8 @@ func TestMovements(t *testing.T) {
 	}
 }
 
-// TestMovementsAny: ddtop wants a reading of threads that have moved, also once their moves were taken. It wants none
-// of threads that stand still.
+// TestMovementsAny: if threads have moved, ddtop wants a read of their memory, even after it took their moves. If
+// threads stand still, it wants none.
 func TestMovementsAny(t *testing.T) {
 	m, records := NewMovements(), 0
 	count := func(*Record) { records++ }
@@ -152,8 +152,8 @@ func TestMovementsAny(t *testing.T) {
 	}
 }
 
-// TestMovementsAreBounded: if memory is not read, moves are dropped past a limit, and the loss is reported. Threads
-// past a limit are not followed.
+// TestMovementsAreBounded: if memory is not read, moves beyond a limit are dropped, and the loss is reported. Threads
+// beyond a limit are not followed.
 func TestMovementsAreBounded(t *testing.T) {
 	m := NewMovements()
 	for i := range maxMoves + 10 {
@@ -174,7 +174,7 @@ func TestMovementsAreBounded(t *testing.T) {
 	}
 }
 
-// FuzzMovements: whatever moves and looks say, the changes of a thread follow each other.
+// FuzzMovements: for any moves and glances, the times of a thread's changes never go back.
 func FuzzMovements(f *testing.F) {
 	f.Add([]byte{1, 2, 3, 200, 5, 6, 7, 250, 9, 10, 11, 12})
 	f.Fuzz(func(t *testing.T, b []byte) {

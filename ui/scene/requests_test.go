@@ -8,7 +8,8 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// TestRequestNames: what can't be told is said to be so, and hostile names stay names.
+// TestRequestNames: a request without a known route and a job without a known class have a text instead of a name.
+// Rates of requests are rounded.
 func TestRequestNames(t *testing.T) {
 	for _, c := range []struct {
 		kind       sampler.WorkKind
@@ -28,7 +29,8 @@ func TestRequestNames(t *testing.T) {
 	}
 }
 
-// TestServingForms: whom a thread waits for is not left out for its request.
+// TestServingForms: if the room is small, the request is dropped before the address of the peer that the thread waits
+// for.
 func TestServingForms(t *testing.T) {
 	for _, c := range []struct {
 		state gvl.State
@@ -50,8 +52,8 @@ func TestServingForms(t *testing.T) {
 	}
 }
 
-// TestIdleServerIsOffered: a server that nobody has asked yet has the view, by its threads' stacks; another program has
-// not.
+// TestIdleServerIsOffered: a server without a request so far is recognized by the stacks of its threads, so it has
+// the view of requests. Other programs do not have it.
 func TestIdleServerIsOffered(t *testing.T) {
 	for label, want := range map[string]bool{
 		"block in Puma::ThreadPool#spawn_thread": true, "Unicorn::HttpServer#worker_loop": true, "WEBrick::GenericServer#start": true,

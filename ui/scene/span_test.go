@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// TestSpan: the moment shown stays within the history, and the way back to now leads to the window of before.
+// TestSpan: the moment shown stays within the history. The way back to now restores the previous window.
 func TestSpan(t *testing.T) {
 	const sec = int64(time.Second)
 	s := Span{WindowNS: 30 * sec, KeepNS: 60 * sec, AtNS: 100 * sec}

@@ -11,9 +11,9 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// TestRowsHaveTheStatesOfTheFlamegraph: to Ruby, a thread that waits for another one looks like an idle worker. It is
-// in state lock in the list of threads if and only if it is in state lock in the flamegraph. Only for rest the list
-// says which kind it is.
+// TestRowsHaveTheStatesOfTheFlamegraph: to Ruby, a thread that waits for another thread looks like an idle worker.
+// The list of threads shows state lock exactly if the flamegraph does. Only the list shows which kind of rest a
+// resting thread has.
 func TestRowsHaveTheStatesOfTheFlamegraph(t *testing.T) {
 	d := sampler.NewDictionary()
 	stack := func(labels ...string) (id sampler.StackID) {
@@ -64,8 +64,8 @@ func TestRowsHaveTheStatesOfTheFlamegraph(t *testing.T) {
 	}
 }
 
-// TestIdleThreadsAreNotCountedAsIO: threads of a server in io that have nothing to do are idle, in rows and in groups.
-// A thread at work on a request is in io, whatever its stack says.
+// TestIdleThreadsAreNotCountedAsIO: a server's thread that waits in io for work is idle, in rows and in groups. If
+// the thread serves a request it is in io, whatever its stack says.
 func TestIdleThreadsAreNotCountedAsIO(t *testing.T) {
 	theme, err := style.ThemeByName("dark")
 	if err != nil {

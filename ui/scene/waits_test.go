@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// TestWaitsInWords: waits that go on may become longer.
+// TestWaitsInWords: lengths of waits that are upper or lower bounds have the sign ≤ or ≥.
 func TestWaitsInWords(t *testing.T) {
 	f := Figures{}
 	if f.WaitText(store.WaitP99) != "–" || f.WaitsText() != "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/demosource"
 )
 
-// randomSource has a random stream's process and names, and no samples of its own.
+// randomSource has the process and the names of a random stream, but no samples.
 type randomSource struct {
 	sampler.Source
 	p    sampler.Process
@@ -22,8 +22,9 @@ type randomSource struct {
 func (r randomSource) Process() sampler.Process        { return r.p }
 func (r randomSource) Dictionary() *sampler.Dictionary { return r.dict }
 
-// The live flamegraph and the account (which the timeline agrees with) say the same of the same samples: each thread's
-// time in each state, to the nanosecond, what was not sampled included.
+// TestFlamegraphAgreesWithAccount: for the same samples, the live flamegraph and the account have the same time of
+// each thread in each state. They agree to the nanosecond, including time without samples. The timeline agrees with
+// the account.
 func TestFlamegraphAgreesWithAccount(t *testing.T) {
 	for seed := range uint64(12) {
 		d := sampler.NewDictionary()
@@ -54,8 +55,7 @@ func TestFlamegraphAgreesWithAccount(t *testing.T) {
 			}
 			for _, th := range st.Threads {
 				got, want := report.StatesOf(byThread[th.ID]), th.NS
-				// A server without a client, and a sleep outside of requests, have the colour of parked in the
-				// flamegraph alone.
+				// Only the flamegraph counts a server without a client, or a sleep outside of requests, as parked.
 				if got.Parked < want.Parked || got.Parked+got.IO+got.Sleeping != want.Parked+want.IO+want.Sleeping {
 					t.Errorf("seed %d thread %d: parked, io and asleep: %+v, the account has %+v", seed, th.ID, got, want)
 				}

@@ -10,7 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestRulesReachTheScreen: a rule that is turned off raises nothing on the screen; without that it does.
+// TestRulesReachTheScreen: if a rule is turned off, the screen does not have its finding. Otherwise the screen has
+// it.
 func TestRulesReachTheScreen(t *testing.T) {
 	found := func(rules *findings.Rules) bool {
 		r, err := recording.Open("../../screenshots/recordings/hog.ddtop")

@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/demosource"
 )
 
-// A picture that took long, on a full machine, leaves no memory behind for all the samples that waited for it.
+// TestStoreForgetsABurst: if a picture takes long, many samples wait for it. Afterwards the store keeps little memory
+// for reuse.
 func TestStoreForgetsABurst(t *testing.T) {
 	samples := samplesOf(t, demosource.Options{Length: time.Second, HTTP: 3})
 	s, err := New(demosource.New(demosource.Options{Length: time.Second, HTTP: 3}), Options{History: time.Minute})
@@ -45,7 +46,8 @@ func TestStoreForgetsABurst(t *testing.T) {
 	})
 }
 
-// The ring of marks grows to what the history needs, and then the oldest go.
+// TestMarksGrowToTheHistory: the ring of marks grows to the length of the history. Then each new mark replaces the
+// oldest one.
 func TestMarksGrowToTheHistory(t *testing.T) {
 	m := newMarks(5 * time.Second)
 	samples := samplesOf(t, demosource.Options{Length: time.Second, HTTP: 1})

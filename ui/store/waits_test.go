@@ -32,7 +32,7 @@ func TestWaitEventsForgetTheOldest(t *testing.T) {
 	}
 }
 
-// TestWaitLogKeeps: of what the ring has no room for, the longest of each second stay, and no wait is given twice.
+// TestWaitLogKeeps: if the ring is full, the longest waits of each second are kept. No wait is returned twice.
 func TestWaitLogKeeps(t *testing.T) {
 	const each, seconds = 3000, 60
 	r := rand.New(rand.NewPCG(7, 7))
@@ -71,7 +71,8 @@ func TestWaitLogKeeps(t *testing.T) {
 	}
 }
 
-// TestWaitLengths: quantiles of a time span against the sorted lengths, the longest exact.
+// TestWaitLengths compares the quantiles of a time span with the sorted lengths. The quantiles may be 4 % too small,
+// but the longest wait is exact.
 func TestWaitLengths(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	w := NewWaitLog(time.Minute)
@@ -106,7 +107,7 @@ func TestWaitLengths(t *testing.T) {
 	}
 }
 
-// Soon after boot the time span on the screen begins before the clock does.
+// TestWaitsAfterBoot: soon after boot the time span on the screen can begin before the clock's zero.
 func TestWaitsAfterBoot(t *testing.T) {
 	w := NewWaitLog(DefaultHistory)
 	if _, n := w.Lengths(-29e9, 1e9, []gvl.Wait{{ToNS: 5e6, MostNS: 5e6, InProgress: true}}); n != 1 {
@@ -114,8 +115,8 @@ func TestWaitsAfterBoot(t *testing.T) {
 	}
 }
 
-// TestRequestOfAWait: a wait is for the request that its thread worked for in it, not for the one of its thread's last interval before; for none if
-// that is not known or changed within it.
+// TestRequestOfAWait: a wait belongs to the request that its thread served during the wait, not to the request
+// before. It belongs to no request if the request is unknown or changes during the wait.
 func TestRequestOfAWait(t *testing.T) {
 	const thread, slot = 7, 2
 	interval := func(s gvl.State, fromNS, toNS int64, work sampler.WorkID) func(*waitLog) {

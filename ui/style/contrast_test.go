@@ -8,7 +8,8 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// TestColoursOfTextAreLegible: state words have the contrast of WCAG on the theme's ground, and on a selected row.
+// TestColoursOfTextAreLegible: the colours of text have the contrast that WCAG asks for, on the theme's ground. The
+// words of states also have it on a selected row.
 func TestColoursOfTextAreLegible(t *testing.T) {
 	for _, name := range Themes[1:] {
 		theme, err := ThemeByName(name)
@@ -31,8 +32,8 @@ func TestColoursOfTextAreLegible(t *testing.T) {
 	}
 }
 
-// TestLettersOfStatesAreLegible: a state has one colour of letters, and at every share the contrast that WCAG asks of
-// graphics.
+// TestLettersOfStatesAreLegible: the letters of a state have one colour. At every share they have the contrast that
+// WCAG asks for graphics.
 func TestLettersOfStatesAreLegible(t *testing.T) {
 	for _, name := range Themes[1:] {
 		theme, err := ThemeByName(name)
@@ -40,7 +41,7 @@ func TestLettersOfStatesAreLegible(t *testing.T) {
 			t.Fatal(err)
 		}
 		for s := range gvl.NumStates {
-			if gvl.State(s).Idle() { // quiet on purpose
+			if gvl.State(s).Idle() { // idle states are faint on purpose
 				continue
 			}
 			letters := make(map[canvas.Color]bool)

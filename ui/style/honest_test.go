@@ -9,12 +9,12 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// TestBarsShowNothingUnderHalfAColumn: a state has as many columns of a bar as its time is worth, and none under half
-// of one.
+// TestBarsShowNothingUnderHalfAColumn: in a bar a state has as many columns as its share is worth, rounded. A state
+// with less than half a column is not drawn.
 func TestBarsShowNothingUnderHalfAColumn(t *testing.T) {
 	theme := darkTheme()
 	var g canvas.Grid
-	for waited, want := range map[int64]int{1: 0, 40: 0, 60: 1, 240: 2} { // of 1,000 in 10 columns
+	for waited, want := range map[int64]int{1: 0, 40: 0, 60: 1, 240: 2} { // ns of 1,000, in a bar of 10 columns
 		var totals [gvl.NumStates]int64
 		totals[gvl.Waiting], totals[gvl.IO] = waited, 1000-waited
 		g.Reset(10, 1)

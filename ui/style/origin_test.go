@@ -6,7 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestOriginOf: where code comes from, with and without an origin that is recorded.
+// TestOriginOf: the origin of a frame is its recorded origin. Without a recorded origin it follows from the frame's
+// path.
 func TestOriginOf(t *testing.T) {
 	for _, tc := range []struct {
 		f    sampler.Frame

@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// TestCellsStayAsTheyAreWhileThePictureMoves: the shade of a cell is less than a step from its own, and of two pictures
-// one cell apart only what lies before the first run of the second may differ, which is not carried on.
+// TestCellsStayAsTheyAreWhileThePictureMoves: if the picture moves by one cell, only cells before the first whole run
+// may change. The shade of each cell is at most one step from its exact shade.
 func TestCellsStayAsTheyAreWhileThePictureMoves(t *testing.T) {
 	theme := darkTheme()
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -77,8 +77,9 @@ func TestCellsStayAsTheyAreWhileThePictureMoves(t *testing.T) {
 	}
 }
 
-// TestCellsShowHowLongAThreadRan: a cell of another state has a block of running as high as its share, in the colour of
-// running on the ground of the state. Without colours, or if the thread waited longer than it ran, the letter stays.
+// TestCellsShowHowLongAThreadRan: if a thread ran during a cell of another state, the cell has a block as high as the
+// share of running. The block has the colour of running. Without colours, or if the thread waited longer than it ran,
+// the letter of the state stays.
 func TestCellsShowHowLongAThreadRan(t *testing.T) {
 	theme := darkTheme()
 	cell := func(s gvl.State, running, waiting int64) *timeline.Cell {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestWrapKeepsUnits: a number and its unit stay in one row.
+// TestWrapKeepsUnits: a number and its unit stay in the same row.
 func TestWrapKeepsUnits(t *testing.T) {
 	for _, x := range []struct {
 		text string

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestASignIsOfTheName: the sign of a thread in the row of the GVL is the number at the end of its name or its first
-// letter. A thread has none if another one has that.
+// TestASignIsOfTheName: the sign of a thread in the row of the GVL is the number at the end of its name, or its first
+// letter. If another thread already has this sign, the thread has none.
 func TestASignIsOfTheName(t *testing.T) {
 	names := []string{"worker-3", "http-3", "http-1", "reports", "refresher", "rake", "http-12", "Émile"}
 	want := []string{"3", "", "1", "r", "R", "", "", ""}
@@ -18,7 +18,7 @@ func TestASignIsOfTheName(t *testing.T) {
 	for i, name := range names {
 		id := sampler.ThreadID(i + 1)
 		threads = append(threads, scene.Thread{ID: id, Name: name})
-		held := int64(100 - i) // the first ones held it longest
+		held := int64(100 - i) // earlier threads held the GVL longer
 		l.cells = append(l.cells, timeline.OwnerCell{Owner: id, HeldByOwnerNS: held})
 	}
 	var d idents

@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// TestListenersLookAtRest: the cells of a thread that has nothing to do are pale, with the letter of io; where it
-// waited for the GVL they are as loud as any.
+// TestListenersLookAtRest: cells of an idle thread are pale, with the letter of io. If the thread waited for the GVL
+// during a cell, the cell is not pale.
 func TestListenersLookAtRest(t *testing.T) {
 	theme, err := style.ThemeByName("dark")
 	if err != nil {

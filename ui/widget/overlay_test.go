@@ -7,7 +7,8 @@ import (
 	"github.com/ddtop/ddtop/gvl/findings"
 )
 
-// TestLongAddressesGiveWay: a finding that has no room loses the first digits of an address before it loses words.
+// TestLongAddressesGiveWay: if a finding has too little room, the first digits of an address are dropped before
+// words.
 func TestLongAddressesGiveWay(t *testing.T) {
 	f := findings.Finding{Title: "Threads queue", Text: "6.7 threads wait for Mutex 0x7fb374889558, held by http-1, which is at its end"}
 	if got := strings.Join(findingLines(&f, 100, 1), " "); got != f.String() {

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// TestSwitchSegments: the head says that thread switches are followed, what was lost, and that a process is polled
-// against the user's wish. It says nothing where nobody asked for them.
+// TestSwitchSegments: the head says that ddtop follows thread switches, and how many records were lost. It also says
+// if ddtop polls against the user's wish. It says nothing if the user did not ask for thread switches.
 func TestSwitchSegments(t *testing.T) {
 	for _, c := range []struct {
 		is   sampler.SwitchStatus
@@ -38,8 +38,8 @@ func TestSwitchSegments(t *testing.T) {
 	}
 }
 
-// TestNoWaitIsMissed: while exact mode or the kernel's programs follow threads, the head does not say that waits can be
-// missed. It does if records were lost, or if only the kernel's events are followed.
+// TestNoWaitIsMissed: exact mode and the kernel's programs miss no wait. Waits can be missed if records were lost, or
+// if ddtop follows only the kernel's events.
 func TestNoWaitIsMissed(t *testing.T) {
 	for _, c := range []struct {
 		head Head

@@ -13,7 +13,8 @@ type letter rune
 
 func (r letter) ID() string { return string(r) }
 
-// TestColumnsShareTheScreen: what the columns leave goes to those that ask for it; what is least needed goes for it.
+// TestColumnsShareTheScreen: columns that can grow share the free room. If there is too little room, the least
+// important columns are dropped first.
 func TestColumnsShareTheScreen(t *testing.T) {
 	tb := Table[letter, string]{Left: 3, Right: 1, Columns: []Column[letter]{
 		{Width: Wide(10, 100, 20), Widens: func(s *scene.Scene) bool { return s.Presenting }},
@@ -32,7 +33,8 @@ func TestColumnsShareTheScreen(t *testing.T) {
 	}
 }
 
-// TestCursorStaysOnItsRow: in another order, while the row is gone, and when it is back.
+// TestCursorStaysOnItsRow: the cursor stays on its row if the order changes, and if the row disappears and comes
+// back.
 func TestCursorStaysOnItsRow(t *testing.T) {
 	l := List[letter, string]{Cursor: new(string)}
 	at := func(want string) {
@@ -45,7 +47,7 @@ func TestCursorStaysOnItsRow(t *testing.T) {
 			t.Errorf("the cursor is on %q of %s, not on %q", got, string(l.Rows), want)
 		}
 	}
-	l.Move(Step{Rows: +1}) // nothing is listed
+	l.Move(Step{Rows: +1}) // the list is empty
 	l.Rows = []letter("abcdefgh")
 	at("")
 	l.Move(Step{Rows: +1})

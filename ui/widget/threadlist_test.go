@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestEndedThreadsDoNotCrowdOut: short-lived threads that were busy for most of their milliseconds are no work that
-// counts, unless they are many; and the rows of those that have ended do not open by themselves.
+// TestEndedThreadsDoNotCrowdOut: short-lived threads come first only if their total work counts. The group of ended
+// threads does not open by itself.
 func TestEndedThreadsDoNotCrowdOut(t *testing.T) {
 	const span = int64(30e9)
 	for _, c := range []struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// fakeExact is a process whose exact mode does as it is told.
+// fakeExact is a process whose exact mode begins, fails or ends as the test wants.
 type fakeExact struct {
 	sampler.Source
 	status sampler.ExactStatus
@@ -38,14 +38,15 @@ func (f *fakeExact) Exact(context.Context, live.ExactOptions) error {
 
 func (f *fakeExact) ends(why string) { f.status.On, f.status.Ended = false, why }
 
-// TestExactAgain: what has ended for its cost is tried again after a minute, two, four, up to an hour, is said once,
-// and begins anew once it has lasted for an hour.
+// TestExactAgain: if exact mode ends itself because of its cost, ddtop begins it again after one minute. Each later
+// rest is twice as long, up to an hour. ddtop reports the end once. After exact mode has lasted for an hour, the next
+// rest is one minute again, and ddtop reports the end again.
 func TestExactAgain(t *testing.T) {
 	src := &fakeExact{status: sampler.ExactStatus{On: true, SinceNS: 1}}
 	var said []string
 	now := time.Unix(1e9, 0)
 	a := &exactAgain{src: src, flags: &Flags{On: true}, say: func(what, why string) { said = append(said, what+": "+why) }}
-	// rests ends exact mode, and says after how long it is tried again.
+	// rests ends exact mode, and returns the time until ddtop begins it again.
 	rests := func() time.Duration {
 		t.Helper()
 		before, from := src.begun, now
@@ -89,7 +90,8 @@ func TestExactAgain(t *testing.T) {
 	}
 }
 
-// TestExactNotAgain: what is not to be trusted, is refused, or is not wanted any more is not tried again.
+// TestExactNotAgain: ddtop does not begin exact mode again if its results were wrong or if the user has left it. If
+// exact mode is refused at the next try, ddtop does not try again either.
 func TestExactNotAgain(t *testing.T) {
 	for _, c := range []struct {
 		name  string

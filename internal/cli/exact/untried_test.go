@@ -7,7 +7,8 @@ import (
 	"github.com/ddtop/ddtop/internal/cli/flags"
 )
 
-// TestExactUntried: exact mode is asked for where it has never run by the name of the machine's kind alone.
+// TestExactUntried: DDTOP_EXACT_UNTRIED allows exact mode on an untested architecture only if its value is the name of
+// this architecture.
 func TestExactUntried(t *testing.T) {
 	for value, want := range map[string]bool{"": false, "1": false, "all": false, "aarch64": false, "arm64,amd64": false, runtime.GOARCH: true} {
 		t.Setenv("DDTOP_EXACT_UNTRIED", value)

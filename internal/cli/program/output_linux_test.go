@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestOutputOfACommandIsBounded: of what a started Command writes the last part stays, in whole lines, whatever the
-// file system can do, and it is said what is gone.
+// TestOutputOfACommandIsBounded: ddtop keeps the last part of a started program's output, in whole lines, on any file
+// system. It says how much of the output is left out.
 func TestOutputOfACommandIsBounded(t *testing.T) {
 	folders := map[string]string{"temporary": t.TempDir()}
 	if _, err := os.Stat("/dev/shm"); err == nil {
@@ -34,7 +34,7 @@ func TestOutputOfACommandIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		o.max, o.kept = 4<<20, 2<<20
-		Command, err := unix.Dup(int(f.Fd())) // as a started program has it
+		Command, err := unix.Dup(int(f.Fd())) // a descriptor as the started program has it
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +91,7 @@ func TestOutputOfACommandIsBounded(t *testing.T) {
 	}
 }
 
-// TestNextLook: the faster a Command writes, the sooner its file is looked at again, within bounds.
+// TestNextLook: the faster a program writes, the sooner ddtop checks its output file again, within bounds.
 func TestNextLook(t *testing.T) {
 	const most = 64 << 20
 	for _, c := range []struct {

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// TestServiceOfTheDead: a process keeps its service when its environment is gone with it. Otherwise its findings would
-// be the ones of another service.
+// TestServiceOfTheDead: a process keeps its service after it has ended and its environment is gone. Otherwise its
+// findings would belong to another service.
 func TestServiceOfTheDead(t *testing.T) {
 	t.Parallel()
 	ruby := rubytest.One(t).Start(t, `$stdout.sync = true; puts "up"; STDIN.gets`, rubytest.Options{Env: []string{"DD_SERVICE=shop"}})

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestOverdue: a folder has a second to open after ddtop was told to end. Then its disk hangs.
+// TestOverdue: the channel of Overdue is closed one second after ddtop was told to end. A folder that is not open by
+// then is on a disk that hangs.
 func TestOverdue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestServiceOfFewSamples: the p99 of waits is absent in Prometheus' text while samples are too few for it, and is
-// there at the next minute's more.
+// TestServiceOfFewSamples: Prometheus' text has no p99 of waits if there are too few samples. It has the p99 when
+// there are enough samples.
 func TestServiceOfFewSamples(t *testing.T) {
 	f := newServiceFigures()
 	p := f.join("shop")
@@ -43,7 +43,7 @@ func TestServiceOfFewSamples(t *testing.T) {
 	if told() {
 		t.Error("the p99 of waits is told at 2 samples a second")
 	}
-	feed(7000, 20e6) // those of the beginning are more than two minutes old
+	feed(7000, 20e6) // now the first samples are more than two minutes old
 	if !told() {
 		t.Error("the p99 of waits is not told at 50 samples a second")
 	}

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestServicesAreForgotten: services whose processes have ended make room for others, and are not told for ever.
+// TestServicesAreForgotten: services whose processes have ended make room for others, and ddtop forgets them after a
+// while.
 func TestServicesAreForgotten(t *testing.T) {
 	f := newServiceFigures()
 	f.join("lives")

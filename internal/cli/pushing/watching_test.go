@@ -8,12 +8,12 @@ import (
 	"github.com/ddtop/ddtop/push/alert"
 )
 
-// TestCapturesDelayNoProfile: a process is left while its capture waits for another one, so that its last profile is
-// sent. At the end no capture is ordered that nothing would make.
+// TestCapturesDelayNoProfile: ddtop can leave a process while its capture waits for another capture, so that the last
+// profile is sent. It orders no capture then, because nothing would make it.
 func TestCapturesDelayNoProfile(t *testing.T) {
 	w := new(Watch)
 	w.begin()
-	w.capturing.Lock() // for good: the capture's goroutine never gets further
+	w.capturing.Lock() // never unlocked, so the goroutine of the capture cannot go on
 	for _, ending := range []bool{false, true} {
 		x := &watched{Watch: w, orders: make(chan order, 1)}
 		x.on = w.board.Join(alert.Process{Process: push.Process{PID: 1}}, func(*alert.Finding) alert.Capture {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestFilesAreTheirOwners: a file of ddtop's can be read by its owner alone, also where one that all could read was
-// there before, and a link to it stays one.
+// TestFilesAreTheirOwners: only the owner can read a file that ddtop writes, even if an older file could be read by
+// all users. If the path is a link, it stays a link.
 func TestFilesAreTheirOwners(t *testing.T) {
 	var quiet = Streams{Out: io.Discard, Err: io.Discard}
 	for name, write := range map[string]func(Output) error{
@@ -63,8 +63,8 @@ func TestFilesAreTheirOwners(t *testing.T) {
 	}
 }
 
-// TestOutputKeepsWhatWasThere: while a file is written, and when that fails, what it held before is there; where the
-// part that was measured is, is said.
+// TestOutputKeepsWhatWasThere: while ddtop writes a file, and if writing fails, the old content of the file stays. If
+// writing fails, ddtop says where the part that was written is.
 func TestOutputKeepsWhatWasThere(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "file.ddtop")
@@ -79,7 +79,7 @@ func TestOutputKeepsWhatWasThere(t *testing.T) {
 	}
 	var said strings.Builder
 	std := Streams{Out: io.Discard, Err: &said}
-	for _, complete := range []bool{false, true} { // the second replaces the part that the first has left
+	for _, complete := range []bool{false, true} { // the second run replaces the part that the first run has left
 		w, err := Output(path).Stream(nil, std)
 		if err != nil {
 			t.Fatal(err)
@@ -106,7 +106,7 @@ func TestOutputKeepsWhatWasThere(t *testing.T) {
 	if files, err := os.ReadDir(folder); err != nil || len(files) != 1 {
 		t.Errorf("left: %v, %v", files, err)
 	}
-	// Where nothing was, the part is under the name that was asked for.
+	// If no file was there before, the written part has the requested name.
 	other := filepath.Join(folder, "other.ddtop")
 	w, err := Output(other).Stream(nil, std)
 	if err != nil {
@@ -125,7 +125,7 @@ func TestOutputKeepsWhatWasThere(t *testing.T) {
 	}
 }
 
-// TestOutputDescriptor: a path that stands for an open file is written to as it is open.
+// TestOutputDescriptor: if a path stands for an open file, ddtop writes to this file without truncating it.
 func TestOutputDescriptor(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 
 var errLate = errors.New("late")
 
-// TestUnless waits for a function until it is given up.
+// TestUnless: Unless waits for a function and returns its error. If giveUp is closed first, Unless returns the other
+// error.
 func TestUnless(t *testing.T) {
 	failed := errors.New("failed")
 	late := func() error { return errLate }
@@ -38,7 +39,8 @@ func TestPatience(t *testing.T) {
 	released()
 }
 
-// TestPrinter prints in order, counts what nobody reads in time, and takes values after its end.
+// TestPrinter: a printer prints values in order, and counts the values that could not wait for a slow reader. A value
+// that comes after Close is lost.
 func TestPrinter(t *testing.T) {
 	reading := make(chan struct{})
 	var printed []int
@@ -51,13 +53,13 @@ func TestPrinter(t *testing.T) {
 	if err := p.Close(func(_ string, args ...any) { lost = args[0].(int) }); err != nil {
 		t.Fatal(err)
 	}
-	p.Add(0) // is lost
+	p.Add(0) // this value is lost
 	if len(printed)+lost != maxWaiting+10 || lost < 9 || lost > 10 || printed[0] != 0 || printed[len(printed)-1] != len(printed)-1 {
 		t.Errorf("%d printed, %d lost", len(printed), lost)
 	}
 }
 
-// TestPrinterFails says once that nothing more can be written, and leaves out the rest.
+// TestPrinterFails: if printing fails, a printer reports this once and leaves out the rest.
 func TestPrinterFails(t *testing.T) {
 	failed := 0
 	p := Print(func(int) error { return errLate }, func() { failed++ })

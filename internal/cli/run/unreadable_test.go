@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestUnreadableIsSaidOnce: not every time it is looked at, not while it may be starting, and anew when the PID is
-// another process's.
+// TestUnreadableIsSaidOnce: ddtop reports an unreadable process once, and only after unreadableFor, because the
+// process may be starting. If another process gets the PID, ddtop reports that one too.
 func TestUnreadableIsSaidOnce(t *testing.T) {
 	times := 0
 	p := teller{say: func(sampler.Relative) { times++ }, told: make(map[toldKey]bool)}

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestFitted: JSON that is too long stays JSON, keeps the beginning of its lists, and says that they are shortened.
+// TestFitted: JSON that is too long is shortened and stays valid JSON. It keeps the beginning of its lists, and says
+// that they are shortened.
 func TestFitted(t *testing.T) {
 	list := make([]map[string]any, 2000)
 	for i := range list {

@@ -15,7 +15,7 @@ import (
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
-// keptForTest is a folder of recordings, and what it has removed.
+// keptForTest returns a folder for recordings, and the list of the recordings that the folder has removed.
 func keptForTest(t *testing.T, count int, bytes int64) (*Folder, *[]string) {
 	t.Helper()
 	removed := new([]string)
@@ -27,7 +27,7 @@ func keptForTest(t *testing.T, count int, bytes int64) (*Folder, *[]string) {
 	return k, removed
 }
 
-// make writes a recording of a size.
+// make writes a recording of a size, and returns its name.
 func (k *Folder) make(t *testing.T, at time.Time, size int) string {
 	t.Helper()
 	r, err := k.begin(keptFileName("puma", 17, at, "gvl_hog"))
@@ -57,7 +57,8 @@ func namesIn(t *testing.T, folder string) []string {
 	return out
 }
 
-// TestKeptLimits: the oldest go, in the order of their incidents though the clock was set back, and nothing else does.
+// TestKeptLimits: ddtop removes the recordings that were made first, even if the clock was set back since. It removes
+// no other files.
 func TestKeptLimits(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
@@ -86,7 +87,7 @@ func TestKeptLimits(t *testing.T) {
 		t.Errorf("left are %v", got)
 	}
 
-	// One that takes nearly all of it has others go.
+	// A recording that takes nearly all of the room makes the others go.
 	*removed = nil
 	big := k.make(t, at, 999_500)
 	if enough, err := k.trim(0); !enough || err != nil || len(*removed) != 3 {
@@ -97,7 +98,8 @@ func TestKeptLimits(t *testing.T) {
 	}
 }
 
-// TestKeptWhileWritten: what is being written, here or by another ddtop, stays, and is told when it takes all.
+// TestKeptWhileWritten: ddtop does not remove a recording that this or another ddtop is writing. If such recordings
+// take all of the room, trim reports this.
 func TestKeptWhileWritten(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
@@ -134,8 +136,8 @@ func TestKeptWhileWritten(t *testing.T) {
 	}
 }
 
-// TestKeptNames: a name that is there is never written over, a title of a stranger stays within the folder, and a
-// folder that was removed is made again.
+// TestKeptNames: ddtop never overwrites an existing file. A hostile title cannot lead out of the folder. If the folder
+// was removed, ddtop makes it again.
 func TestKeptNames(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
@@ -156,7 +158,8 @@ func TestKeptNames(t *testing.T) {
 	if c := k.make(t, at, 3); !slices.Equal(namesIn(t, k.path), []string{c}) {
 		t.Errorf("%v", namesIn(t, k.path))
 	}
-	// Removed while one is being written: it is an error, and the next one is written.
+	// If the folder is removed while a recording is written, closing the recording fails. The next recording is
+	// written.
 	r, err := k.begin("puma-17-20261123T080000.000Z-any")
 	if err != nil {
 		t.Fatal(err)
@@ -177,8 +180,8 @@ func TestKeptNames(t *testing.T) {
 	}
 }
 
-// TestKeptInAnothersFolder: recordings that are made while nobody looks go into no folder that another user has made or
-// may write to, and a link or a pipe with the name of one gets nothing.
+// TestKeptInAnothersFolder: ddtop puts no recordings into a folder that belongs to another user or that other users
+// may write to. A pipe with the name of a recording gets nothing.
 func TestKeptInAnothersFolder(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")

@@ -7,10 +7,10 @@ import (
 	"github.com/ddtop/ddtop/gvl/measure"
 )
 
-// TestTrigger plays seconds in which a condition holds or not, and says which recordings there are.
+// TestTrigger plays seconds in which a condition holds or not, and checks which recordings are made.
 func TestTrigger(t *testing.T) {
 	const second = int64(1e9)
-	type made struct{ from, began, end int64 } // in seconds; end -1: it is still going on
+	type made struct{ from, began, end int64 } // in seconds; end is -1 while the recording goes on
 	for _, c := range []struct {
 		what                   string
 		before, after, longest int64

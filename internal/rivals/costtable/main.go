@@ -1,6 +1,8 @@
 // Costtable reads the output of `go test -bench` in internal/rivals. It writes a table of ddtop's costs in Markdown:
 //
-//	go -C internal/rivals test -run '^$' -bench 'Cost|Rails|Rivals|FirstFrame' -timeout 0 . | go -C internal/rivals run ./costtable
+//	go -C internal/rivals test -run '^$' -timeout 0 \
+//		-bench 'Cost|Requests|Rivals|FirstFrame|Idle|Fleet' . |
+//		go -C internal/rivals run ./costtable
 //
 // With the argument "exact" it writes the tables of what exact mode costs, from BenchmarkExact and BenchmarkExactRails.
 // With the argument "quality" it writes a table of cost and quality for each load, from BenchmarkQuality,

@@ -64,7 +64,7 @@ BenchmarkExactRails/full-2  1  5 1-kHz-%  713.1 1-kHz-lock-Hz  2 exact-%  91 non
 	for _, want := range []string{
 		"| 4 threads compute | 7 | 367 | 5.7 % (GVL 790 Hz) | 0.70 % | -88.0 % (-90.1 to -85.0) | 6.8 µs | +0.1 % (+0.1 to +0.2) | +0.6 % (-2.3 to +1.0) | +0.1 % | +1.5 % (+1.0 to +2.0) | +3.0 % (-2.0 to +4.0) |\n",
 		"| 11 | 65 (3 records lost) |",
-		"| – | – |\n| 4 threads compute |", // of the idle process no work is told
+		"| – | – |\n| 4 threads compute |", // the idle process has no work to report
 		"| full machine | none | 91 | 74 ms | 1150 ms | 8.7 ms | – | – | – | – | – |\n",
 		"| … | exact, no budget | 90, -1.0 % (-2.0 to +1.0) | 75 ms, +1.0 % (-3.0 to +4.0) | 1200 ms, +5.0 % (+2.0 to +8.0) | 9.1 ms, +4.0 % (+3.0 to +6.0) | +2.5 % | 2.0 % | -60.0 % (-61.0 to -50.0) | 900 | 5000 |\n",
 		"| … | exact, as it comes (ended itself 20 times, on for 3.3 % of the time) |",

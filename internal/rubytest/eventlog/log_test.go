@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// file makes what the extension would write.
+// file returns a log file as the extension would write it.
 func file(capacity uint64, records ...Record) []byte {
 	b := append([]byte{}, magic...)
 	b = binary.LittleEndian.AppendUint64(b, uint64(len(records)))
@@ -27,8 +27,8 @@ func file(capacity uint64, records ...Record) []byte {
 
 func TestWaits(t *testing.T) {
 	l, err := Parse(file(11,
-		Record{50, 7, 1, Suspended}, Record{60, 8, 2, Resumed}, // 8 holds it when the window begins
-		Record{110, 7, 2, Ready}, Record{130, 8, 2, Suspended}, Record{135, 7, 1, Resumed}, // 7 waits 20 for 8, 5 for nobody
+		Record{50, 7, 1, Suspended}, Record{60, 8, 2, Resumed}, // 8 holds the GVL when the window begins
+		Record{110, 7, 2, Ready}, Record{130, 8, 2, Suspended}, Record{135, 7, 1, Resumed}, // 7 waits for 20 while 8 holds the GVL, and for 5 without a holder
 		Record{140, 8, 2, Ready}, Record{145, 0, 1, GCEnter}, Record{150, 0, 1, GCExit}, Record{160, 7, 1, Suspended}, Record{160, 8, 2, Resumed},
 		Record{190, 7, 1, Ready}, // cut by the end of the window
 	))
@@ -103,7 +103,8 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// The extension on every Ruby: a thread that sleeps, one that computes, and a collection.
+// TestExtension: on every Ruby, the extension logs a collection. From 3.2 on, it also logs all events of a thread that
+// sleeps and of the main thread.
 func TestExtension(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		const program = `$stdout.sync = true

@@ -18,7 +18,7 @@ var source string
 //go:embed published.rb
 var program string
 
-// Span is what a thread publishes: numbers in decimal, or "0" for nothing.
+// Span is what a thread publishes: numbers in decimal. "0" means that the thread publishes nothing.
 type Span struct{ ID, Root string }
 
 // Start starts the program, with arguments "parked" or "race" in o. flags are flags of the compiler, which decide how
@@ -30,7 +30,7 @@ func Start(t *testing.T, r rubytest.Ruby, o rubytest.Options, flags ...string) *
 	return p
 }
 
-// Prepare is like Start, but the program publishes nothing until it is sent a line.
+// Prepare is like Start, but the program publishes nothing until the test sends it a line.
 func Prepare(t *testing.T, r rubytest.Ruby, o rubytest.Options, flags ...string) *rubytest.Process {
 	t.Helper()
 	gcc := rubytest.Program(t, "gcc", "gcc libc6-dev")

@@ -44,7 +44,7 @@ func (r *fakeRun) goTest(t *testing.T, args ...string) {
 	}
 }
 
-// runs is how often each test ran.
+// runs returns how often each test ran.
 func (r *fakeRun) runs(t *testing.T) map[string]int {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(r.tries, "*"))
@@ -83,9 +83,10 @@ func TestCount(t *testing.T) {
 	if got := r.runs(t); !maps.Equal(got, want) {
 		t.Errorf("runs: %v, want %v; events:\n%s", got, want, r.events.Bytes())
 	}
-	// Passed: TestPasses, the two flaky ones, TestPartlyLong and its short subtest. Failed: the crash, TestSeldomTwice,
-	// the two not declared, TestFails, and the three of the kind that never may be, one with a subtest. Skipped:
-	// TestSkips, two that are long, and two subtests in which something was seen too seldom.
+	// Passed: TestPasses, the two flaky tests, TestPartlyLong and its short subtest. Failed: the crash,
+	// TestSeldomTwice, the two tests without OftenEnough, and TestFails. Also failed: three tests whose failures are
+	// final, one of them with a subtest. Skipped: TestSkips, two long tests, and two subtests in which something was
+	// seen too seldom.
 	if got := out.String(); got != "5 9 5\n" {
 		t.Errorf("passed, failed, skipped: %q", got)
 	}
@@ -120,7 +121,7 @@ func TestOneFlakyTest(t *testing.T) {
 	}
 }
 
-// TestLeft runs what -short left out of a package, and no other test.
+// TestLeft: testrun left runs the tests of a package that -short left out, and no other test.
 func TestLeft(t *testing.T) {
 	r := newFakeRun(t)
 	r.goTest(t, "-short", "-run", "Long|Passes", fakes+"fake")

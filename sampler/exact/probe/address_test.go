@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// The beginnings of functions as compilers make them; the addresses of jumps and calls are made up.
+// TestPlace: in beginnings of functions as compilers make them, place finds the first instruction that can be probed.
+// The addresses of jumps and calls are made up.
 func TestPlace(t *testing.T) {
 	for name, c := range map[string]struct {
 		code string
@@ -65,7 +66,7 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// FuzzPlace: what is found is an instruction that the kernel emulates, within the bytes that are there.
+// FuzzPlace: for any code, place finds an instruction that the kernel emulates, within the given bytes.
 func FuzzPlace(f *testing.F) {
 	f.Add([]byte{0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x83, 0xec, 0x08, 0xe8, 1, 2, 3, 4}, uint8(1))
 	f.Fuzz(func(t *testing.T, code []byte, arg uint8) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// words are instructions as they are in memory.
+// words returns instructions as they are in memory.
 func words(of ...uint32) []byte {
 	var b []byte
 	for _, w := range of {
@@ -35,11 +35,11 @@ const (
 	armMov0X19   = 0xaa1303e0 // mov x0, x19
 	armMov19X0   = 0xaa0003f3 // mov x19, x0
 	armOneW1     = 0x52800021 // mov w1, #1
-	armAdd0      = 0x91007000 // add x0, x0, #28
+	armAdd0      = 0x91007000 // `add x0, x0, #28`
 	armLoadW22   = 0xb9400016 // ldr w22, [x0]
-	armLoadX0    = 0xf9473c40 // ldr x0, [x2, #3704]
+	armLoadX0    = 0xf9473c40 // `ldr x0, [x2, #3704]`
 	armCompare   = 0x6b560fff // cmp wzr, w22, lsr #3
-	armStore     = 0xf9000bf3 // str x19, [sp, #16]
+	armStore     = 0xf9000bf3 // `str x19, [sp, #16]`
 	armPost      = 0xf8408415 // ldr x21, [x0], #8
 	armStorePost = 0xf8008415 // str x21, [x0], #8
 	armPair      = 0xa9400440 // ldp x0, x1, [x2]
@@ -51,17 +51,18 @@ const (
 	armLiteral   = 0x58000040 // ldr x0, .+8
 	armLiteral9  = 0x58000049 // ldr x9, .+8
 	armSyscall   = 0xd4000001 // svc #0
-	armSubSP     = 0xd10303ff // sub sp, sp, #192
+	armSubSP     = 0xd10303ff // `sub sp, sp, #192`
 	armMoved     = 0xaa0103f7 // mov x23, x1
 	armUnknown   = 0x00000000 // udf #0
 	armBrk       = 0xd42000a0 // brk #5
-	armConstant  = 0xf2a000e0 // movk x0, #7, lsl #16
+	armConstant  = 0xf2a000e0 // `movk x0, #7, lsl #16`
 	armSwap      = 0xf8218002 // swp x1, x2, [x0]
 	armVector    = 0x3dc00000 // ldr q0, [x0]
-	armCondition = 0x54001751 // bc.ne, which is not b.ne
+	armCondition = 0x54001751 // bc.ne, another instruction than b.ne
 )
 
-// The beginnings of functions as compilers make them.
+// TestPlaceARM: in beginnings of functions as compilers make them, placeARM finds the first instruction that can be
+// probed.
 func TestPlaceARM(t *testing.T) {
 	for name, c := range map[string]struct {
 		code []byte
@@ -120,7 +121,7 @@ func TestPlaceARM(t *testing.T) {
 	}
 }
 
-// FuzzPlaceARM: what is found is an instruction that the kernel simulates, within the bytes that are there.
+// FuzzPlaceARM: for any code, placeARM finds an instruction that the kernel simulates, within the given bytes.
 func FuzzPlaceARM(f *testing.F) {
 	f.Add(words(armPaciasp, armPush, armFrame, armCall), uint8(1))
 	f.Add(words(armPair, armPost, armMrs, armCbz), uint8(2))

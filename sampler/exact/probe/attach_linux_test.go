@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// needBPF skips the test where the machine forbids exact mode.
+// needBPF skips the test if the machine does not allow exact mode.
 func needBPF(t *testing.T) {
 	t.Helper()
 	if err := Try(false); err != nil {
@@ -21,7 +21,7 @@ func needBPF(t *testing.T) {
 	}
 }
 
-// watched is a Ruby process with all that Attach needs.
+// watched is a Ruby process with everything that Attach needs.
 type watched struct {
 	*rubytest.Process
 	proc   *attach.Process
@@ -32,13 +32,13 @@ type watched struct {
 	dict   *sampler.Dictionary
 }
 
-// busy has four threads hand the GVL to each other all the time.
+// busy has four threads that hand the GVL to each other all the time.
 const busy = `$stdout.sync = true
 4.times { Thread.new { loop { Thread.pass; sleep 0 } } }
 puts "ready"
 $stdin.gets`
 
-// watch starts a program; libc: the probes are to be in the C library.
+// watch starts a program. If libc is true, the probes go into the C library.
 func watch(t *testing.T, r rubytest.Ruby, program string, libc bool) watched {
 	t.Helper()
 	return watchWith(t, r, program, libc, rubytest.Options{})
@@ -99,7 +99,7 @@ func watchWith(t *testing.T, r rubytest.Ruby, program string, libc bool, o rubyt
 	return w
 }
 
-// needPerfEvents skips a test where the kernel refuses probes by perf events.
+// needPerfEvents skips a test if the kernel refuses probes by perf events.
 func needPerfEvents(t *testing.T) {
 	t.Helper()
 	if m, err := thisMachine(); err != nil || !m.Has(bpf.CapSysAdmin) {
@@ -107,8 +107,8 @@ func needPerfEvents(t *testing.T) {
 	}
 }
 
-// eachWay runs a test with links of many probes, where the kernel has them, and with perf events; and with probes in
-// the C library.
+// eachWay runs a test with perf events, with one link of many probes, and with probes in the C library. It skips ways
+// that the kernel lacks.
 func eachWay(t *testing.T, test func(t *testing.T, many, libc bool)) {
 	needBPF(t)
 	m, err := thisMachine()
@@ -129,7 +129,8 @@ func eachWay(t *testing.T, test func(t *testing.T, many, libc bool)) {
 	t.Run("in the C library", func(t *testing.T) { test(t, many, true) })
 }
 
-// TestAttach: records of all kinds come, with Ruby's threads in them; afterwards nothing is left in the process.
+// TestAttach: records of all kinds arrive, with Ruby's threads in them. After Close, no breakpoint is left in the
+// process.
 func TestAttach(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		eachWay(t, func(t *testing.T, many, libc bool) {
@@ -169,8 +170,8 @@ func TestAttach(t *testing.T) {
 				time.Sleep(time.Millisecond)
 			}
 			counts, err := p.Counts()
-			// On a full machine more can come before the first Drain than the ring holds.
-			lost := counts.Lost != 0 && counts.Hits < ringBytes/(recordSize+8) // and a head each
+			// On a full machine, more records than the ring holds can come before the first Drain.
+			lost := counts.Lost != 0 && counts.Hits < ringBytes/(recordSize+8) // each with a head
 			if err != nil || lost || counts.Hits < uint64(kinds[exact.Unlocked]+kinds[exact.Slept]) || counts.BusyNS <= 0 || p.HitNS <= 0 || p.CostNS(counts) <= counts.BusyNS {
 				t.Errorf("%+v, a hit costs %d ns, %v", counts, p.HitNS, err)
 			}
@@ -184,7 +185,8 @@ func TestAttach(t *testing.T) {
 	})
 }
 
-// TestRingTooSmall: what has no room is counted, and nothing comes after Stop.
+// TestRingTooSmall: records without room in the ring are counted. After Stop and Detach, the ring has at most as many
+// records as fit into it.
 func TestRingTooSmall(t *testing.T) {
 	needBPF(t)
 	needPerfEvents(t)
@@ -212,7 +214,7 @@ func TestRingTooSmall(t *testing.T) {
 		if err := p.Stop(); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.Detach(); err != nil { // a program that is under way when it is stopped makes its record still
+		if err := p.Detach(); err != nil { // a program that runs at Stop still makes its record
 			t.Fatal(err)
 		}
 		if err := p.Drain(count); err != nil || n == 0 || n > 4096/recordSize {
@@ -224,7 +226,8 @@ func TestRingTooSmall(t *testing.T) {
 	})
 }
 
-// TestTwoAtOnce: another ddtop's probes are no obstacle, and stay when this one's go.
+// TestTwoAtOnce: ddtop can set its probes beside another ddtop's probes. If one ddtop removes its probes, the other's
+// stay.
 func TestTwoAtOnce(t *testing.T) {
 	needBPF(t)
 	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
@@ -258,11 +261,12 @@ func TestTwoAtOnce(t *testing.T) {
 	})
 }
 
-// TestProcessIsGone: the end of the process is no error of taking the probes out.
+// TestProcessIsGone: if the process has ended, the ends of its threads are recorded, and Close returns no error.
 func TestProcessIsGone(t *testing.T) {
 	needBPF(t)
 	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
-		// Threads that sleep: the ends of busy ones would have no room in a ring that no reader empties until then.
+		// The threads sleep. In busy threads, other records would fill the ring before it is read, without room for the
+		// ends.
 		w := watch(t, r, "$stdout.sync = true\n4.times { Thread.new { sleep } }\nputs %q(ready)\n$stdin.gets", false)
 		p, err := Attach(w.proc, w.code, w.target)
 		if err != nil {
@@ -288,7 +292,7 @@ func TestProcessIsGone(t *testing.T) {
 	})
 }
 
-// TestNotPlaced: probes that go elsewhere than to the code that the process runs are an error, and are taken out.
+// TestNotPlaced: if probes are not at the code that the process runs, Attach returns an error and removes them.
 func TestNotPlaced(t *testing.T) {
 	needBPF(t)
 	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {

@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// Instructions of aarch64 with what is theirs put in.
+// These functions return instructions of aarch64 with the given operands.
 func armBL(from, to uint64) uint32   { return 0x94000000 | uint32(to-from)>>2&0x3ffffff }
 func armB(from, to uint64) uint32    { return 0x14000000 | uint32(to-from)>>2&0x3ffffff }
 func armBEq(from, to uint64) uint32  { return 0x54000000 | uint32(to-from)>>2&0x7ffff<<5 }
@@ -21,7 +21,8 @@ func armLDR(to uint64, base, reg uint32) uint32 {
 	return 0xf9400000 | uint32(to&0xfff)/8<<10 | base<<5 | reg
 }
 
-// TestJumpsARM: the ways in which compilers and linkers call a function of another file, forwards and backwards.
+// TestJumpsARM: callsIn finds calls of a function in another file in all ways in which compilers and linkers make them,
+// forwards and backwards.
 func TestJumpsARM(t *testing.T) {
 	const text, after, plt, slot, slot1 = 0x1000, 0x100000, 0x40000, 0x5ff8, 0x7f010
 	stub := func(at, slot uint64) []uint32 {
@@ -40,7 +41,7 @@ func TestJumpsARM(t *testing.T) {
 			}
 		}
 		want[1] = append(want[1], next(c))
-		c.Bytes = append(c.Bytes, words(armBL(next(c), plt+20))...) // behind the bti
+		c.Bytes = append(c.Bytes, words(armBL(next(c), plt+20))...) // after the bti instruction
 		for fn, to := range []uint64{slot, slot1} {
 			c.Bytes = append(c.Bytes, words(armADRP(next(c), to, 3), armFrame)...)
 			want[fn] = append(want[fn], next(c))

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// mapped is a running Ruby with what FindCode needs.
+// mapped starts a Ruby, and returns what FindCode needs of it.
 func mapped(t *testing.T, r rubytest.Ruby) (*attach.Process, *attach.Module, []attach.Mapping) {
 	t.Helper()
 	p := r.Start(t, "$stdout.sync = true\nputs %q(ready)\n$stdin.gets", rubytest.Options{})
@@ -34,7 +34,7 @@ func mapped(t *testing.T, r rubytest.Ruby) (*attach.Process, *attach.Module, []a
 }
 
 // TestWhereTheProbesGo: probes go into libruby if it has the functions. Otherwise, and if a test wants it, they go into
-// the C library, at the default version of each function. Up to 3.2 there is one more of its functions.
+// the C library, at the default version of each function. Up to 3.2, there is one probe more.
 func TestWhereTheProbesGo(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		proc, module, maps := mapped(t, r)
@@ -66,8 +66,8 @@ func TestWhereTheProbesGo(t *testing.T) {
 	})
 }
 
-// TestFollowsItsCalls: Debian's libruby of 3.0 and later calls the C library's functions only in its own functions. 2.7
-// calls them in several places. This is compared with gdb's disassembly.
+// TestFollowsItsCalls: each of the C library's functions is called somewhere in libruby. Debian's libruby of 2.7 calls
+// pthread_mutex_unlock in at least five places.
 func TestFollowsItsCalls(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		_, module, _ := mapped(t, r)
@@ -94,7 +94,7 @@ func TestFollowsItsCalls(t *testing.T) {
 	})
 }
 
-// TestJumps: the ways in which compilers and linkers call a function of another file.
+// TestJumps: callsIn finds calls of a function in another file in all ways in which compilers and linkers make them.
 func TestJumps(t *testing.T) {
 	const text, plt, slot = 0x1000, 0x3000, 0x5000
 	rel := func(from, to uint64, op ...byte) []byte {
@@ -118,10 +118,10 @@ func TestJumps(t *testing.T) {
 	add(0, 0xe8)             // call
 	add(1, 0xe8)             //
 	add(0, 0xe9)             // a tail call
-	add(1, 0x0f, 0x84)       // a conditional one
-	add(0, 0xff, 0x15)       // without a stub
+	add(1, 0x0f, 0x84)       // a conditional tail call
+	add(0, 0xff, 0x15)       // a call without a stub
 	add(1, 0xff, 0x25)       //
-	add(0, 0x48, 0x8b, 0x05) // to be called by a register
+	add(0, 0x48, 0x8b, 0x05) // loads the address for a call by register
 	own.Bytes = append(own.Bytes, 0xe8, 1, 2, 3, 4, 0xff, 0x15, 9, 9, 9, 9, 0xc3)
 	slots := map[uint64]int{slot: 0, slot + 8: 1}
 	var got [2][]uint64
@@ -130,7 +130,8 @@ func TestJumps(t *testing.T) {
 		t.Fatal(err)
 	}
 	copy(got[:], calls)
-	// Both are told at the byte with the operation, but calls by a slot at the first.
+	// Calls of both functions are found at the byte with the operation. Calls through a slot are found at their first
+	// byte.
 	if n := len(got[0]) + len(got[1]); n != len(want) || len(got[0]) != 4 || len(got[1]) != 3 {
 		t.Errorf("%#x, want %#x", got, want)
 	}

@@ -9,13 +9,13 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestCodeOfARM: where the probes would go in Debian's Rubies for arm64, which run emulated: each at an instruction
-// that the kernel simulates, in libruby where all its calls of the C library's function are in one of its own. On this
-// machine they are refused.
+// TestCodeOfARM: in Debian's Rubies for arm64, which run emulated, each probe would go to an instruction that the
+// kernel simulates. The place is in libruby if all calls of the C library's function are in one function of libruby. On
+// this machine, FindCode refuses these Rubies.
 func TestCodeOfARM(t *testing.T) {
 	rubytest.EachForeign(t, func(t *testing.T, r rubytest.Ruby) {
 		proc, module, maps := mapped(t, r)
-		for i := range maps { // code that an emulator translates it need not execute
+		for i := range maps { // an emulator need not map the code that it translates as executable
 			maps[i].Exec = maps[i].Exec || maps[i].IsFile() && !maps[i].Write
 		}
 		before33 := !r.AtLeast(3, 3)

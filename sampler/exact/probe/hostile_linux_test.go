@@ -16,8 +16,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestHostileLibrary: the owner of a process can run it with a libruby whose headers lie. It costs neither a panic nor
-// memory.
+// TestHostileLibrary: if a process runs a libruby whose headers lie, ddtop does not panic, and needs little memory.
 func TestHostileLibrary(t *testing.T) {
 	needBPF(t)
 	r := hostRuby(t)
@@ -72,8 +71,8 @@ func neededBy(t *testing.T, path string) []string {
 	return m.Needs()
 }
 
-// withCompressed is a library in which the first section of a kind says that it is compressed, and comes to 400 MB.
-// Programs run with it as before: the dynamic linker looks at no sections.
+// withCompressed returns a library in which the first section of a kind claims to be compressed, with a size of 400 MB.
+// Programs run with it as before, because the dynamic linker ignores sections.
 func withCompressed(t *testing.T, library []byte, kind elf.SectionType) []byte {
 	t.Helper()
 	out := append(bytes.Clone(library), make([]byte, 16-len(library)%16)...)
@@ -94,7 +93,8 @@ func withCompressed(t *testing.T, library []byte, kind elf.SectionType) []byte {
 	return nil
 }
 
-// TestTheFileThatWasFound: probes go into the file that attach has found to be mapped, whatever has its path by then.
+// TestTheFileThatWasFound: if another file replaces the mapped one at its path, the probes still go into the mapped
+// file.
 func TestTheFileThatWasFound(t *testing.T) {
 	needBPF(t)
 	r := hostRuby(t)
@@ -137,11 +137,11 @@ func TestTheFileThatWasFound(t *testing.T) {
 	}
 }
 
-// TestTooManyCalls: code that calls a function more often than any library is refused, and so is one with too many
-// stubs.
+// TestTooManyCalls: code that calls a function more often than any real library is refused. Code with too many stubs is
+// refused, too.
 func TestTooManyCalls(t *testing.T) {
 	const slot = 0x100
-	through := binary.LittleEndian.AppendUint32([]byte{0xff, 0x15}, ^uint32(5)) // at any place a slot
+	through := binary.LittleEndian.AppendUint32([]byte{0xff, 0x15}, ^uint32(5)) // a call through a slot, at any address
 	slots := make(map[uint64]int)
 	code := attach.CodeSection{Addr: slot, Bytes: bytes.Repeat(through, maxCalls+1)}
 	for i := range maxCalls + 1 {

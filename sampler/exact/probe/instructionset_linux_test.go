@@ -15,8 +15,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// TestProbedIsEmulated: the function on which the cost of a hit is measured begins with an instruction of those that
-// are probed.
+// TestProbedIsEmulated: the function that measures the cost of a hit begins with an instruction that can be probed.
 func TestProbedIsEmulated(t *testing.T) {
 	if ownPlace == nil {
 		t.Fatalf("not written for %s", runtime.GOARCH)
@@ -29,7 +28,7 @@ func TestProbedIsEmulated(t *testing.T) {
 	probed()
 }
 
-// TestProgramsOfEachSet: the kernel takes the programs with the registers of each instruction set, for each kind of
+// TestProgramsOfEachSet: the kernel accepts the programs with the registers of each instruction set, for each kind of
 // record.
 func TestProgramsOfEachSet(t *testing.T) {
 	needBPF(t)
@@ -67,7 +66,8 @@ func TestProgramsOfEachSet(t *testing.T) {
 	}
 }
 
-// TestRegisters: the two sets have their arguments elsewhere, and the program reads them there.
+// TestRegisters: the two instruction sets have their arguments in different registers, and the program reads the right
+// ones.
 func TestRegisters(t *testing.T) {
 	for _, c := range []struct {
 		set  string
@@ -86,8 +86,8 @@ func TestRegisters(t *testing.T) {
 	}
 }
 
-// TestPlacesOfARM: where a kernel for aarch64 has a task's thread pointer, as its own description says (struct
-// task_struct, with those within it as asm/processor.h has them).
+// TestPlacesOfARM: for aarch64, the place of a task's thread pointer fits the kernel's own description (struct
+// task_struct, and its inner structs in asm/processor.h).
 func TestPlacesOfARM(t *testing.T) {
 	long := &btf.Int{Name: "unsigned long", Size: 8}
 	array := func(n uint32) btf.Type { return &btf.Array{Index: long, Type: long, Nelems: n} }

@@ -15,8 +15,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestTranslated: a process whose code valgrind runs is refused, by the name of its program, and by the places of its
-// sleeping threads alone. It has no breakpoint then, and goes on.
+// TestTranslated: if valgrind runs a process, ddtop refuses the process. The name of its program is enough, and so are
+// the places of its sleeping threads. The process gets no breakpoint and goes on.
 func TestTranslated(t *testing.T) {
 	needBPF(t)
 	valgrind := rubytest.Program(t, "valgrind", "valgrind")
@@ -39,8 +39,8 @@ func TestTranslated(t *testing.T) {
 	p.Expect(t, "on")
 }
 
-// TestKnownTranslators: a process is refused by the name of its program, or of a library that it has loaded, before any
-// thread is read.
+// TestKnownTranslators: ddtop refuses a process by the name of its program, or of a library that it has loaded, before
+// it reads any thread.
 func TestKnownTranslators(t *testing.T) {
 	shell, err := os.ReadFile("/bin/sh")
 	if err != nil {
@@ -85,15 +85,15 @@ func TestKnownTranslators(t *testing.T) {
 			}
 		}
 		p.Close()
-		in.Close() // its end
+		in.Close() // the shell ends with its input
 		if err := cmd.Wait(); err != nil && cmd.ProcessState.ExitCode() < 0 {
 			t.Error(err)
 		}
 	}
 }
 
-// TestNative: a process is not taken for a translated one while its threads sleep, while they compute, or while its one
-// thread does.
+// TestNative: if the threads of a native process sleep or compute, or if its only thread does, ddtop does not take it
+// for a translated process.
 func TestNative(t *testing.T) {
 	needBPF(t)
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
@@ -109,7 +109,8 @@ func TestNative(t *testing.T) {
 	})
 }
 
-// TestCallers: which code calls the kernel, by its mapping.
+// TestCallers: the mapping of the code that calls the kernel shows whether the caller is the C library, another
+// library, or no library.
 func TestCallers(t *testing.T) {
 	file := func(n attach.Address, path string) attach.Mapping {
 		return attach.Mapping{Start: n << 12, End: (n + 1) << 12, Read: true, Exec: true, Inode: uint64(n), Device: "08:01", Path: path}
@@ -150,8 +151,8 @@ func TestCallers(t *testing.T) {
 	}
 }
 
-// awaitStopped waits until a signal that was sent to a process has stopped all its threads. Each of them stops when it
-// next enters the kernel.
+// awaitStopped waits until a signal has stopped all threads of a process. Each thread stops when it next enters the
+// kernel.
 func awaitStopped(t *testing.T, proc *attach.Process) {
 	t.Helper()
 	for deadline := time.Now().Add(rubytest.Timeout); ; time.Sleep(time.Millisecond) {
@@ -175,7 +176,8 @@ func awaitStopped(t *testing.T, proc *attach.Process) {
 	}
 }
 
-// TestPatched: code that something has changed in memory gets no probe.
+// TestPatched: code that something has changed in memory gets no probe. Another ddtop's breakpoint does not count as a
+// change.
 func TestPatched(t *testing.T) {
 	needBPF(t)
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
@@ -195,12 +197,12 @@ func TestPatched(t *testing.T) {
 		for _, b := range []struct {
 			text    string
 			refused bool
-		}{{"\x0f\x0b", true}, {"\xcc", false}} { // ud2; a breakpoint, as another ddtop's
+		}{{"\x0f\x0b", true}, {"\xcc", false}} { // ud2, and a breakpoint as of another ddtop
 			was := make([]byte, len(b.text))
 			if _, err := memory.ReadAt(was, int64(s.at)); err != nil {
 				t.Fatal(err)
 			}
-			if err := unix.Kill(proc.PID(), unix.SIGSTOP); err != nil { // no thread may come past it
+			if err := unix.Kill(proc.PID(), unix.SIGSTOP); err != nil { // no thread may run the changed code
 				t.Fatal(err)
 			}
 			awaitStopped(t, proc)
@@ -222,7 +224,7 @@ func TestPatched(t *testing.T) {
 	})
 }
 
-// hostRuby is a Ruby that other programs of the host can run.
+// hostRuby returns a Ruby that other programs of the host can run.
 func hostRuby(t *testing.T) rubytest.Ruby {
 	t.Helper()
 	path := rubytest.Program(t, "ruby", "ruby")
@@ -233,7 +235,7 @@ func hostRuby(t *testing.T) rubytest.Ruby {
 	return rubytest.Ruby{Name: "host", Version: string(version), Bin: path}
 }
 
-// opened is a running Ruby with what FindCode needs.
+// opened returns what FindCode needs of a running Ruby.
 func opened(t *testing.T, p *rubytest.Process) (*attach.Process, *attach.Module, []attach.Mapping) {
 	t.Helper()
 	var module *attach.Module

@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/bpf"
 )
 
-// able is a machine on which exact mode can be.
+// able returns a machine on which exact mode is possible.
 func able() machine {
 	return machine{Machine: bpf.Machine{
 		Release: "6.18.44-fc", Arch: "amd64", Effective: 1<<bpf.CapBPF | 1<<bpf.CapPerfmon | 1<<bpf.CapSysPtrace, BTF: true,

@@ -13,10 +13,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// stacksProgram has threads that wait for the GVL at the inner end of their own calls. Each goes through methods with
-// its number in their names, to a depth that it decides anew each time. It hands the GVL on within a C function, or at
-// the end of its time slice. One thread does so in ever new fibers. One is now and then deeper than is copied. Threads
-// come and go.
+// stacksProgram has threads that wait for the GVL in their innermost calls. Each goes through methods with its number
+// in their names, to a new depth each time. It hands the GVL on within a C function, or at the end of its time slice.
+// One thread runs each round in a new fiber. One is sometimes deeper than ddtop copies. Threads begin and end.
 const stacksProgram = `$stdout.sync = true
 io = IO.pipe
 6.times do |i|
@@ -48,9 +47,9 @@ Thread.new { loop { Thread.new { sleep 0.001 }.join } }
 puts "ready"
 $stdin.gets`
 
-// TestStacks: a record and its stack are of the same thread. All own methods in the stack have this thread's number, in
-// the order of the calls. Of a chain of one method each call is there, however it moves meanwhile. A record may lack a
-// stack, but there is no stack without a record.
+// TestStacks: a record and its stack belong to the same thread. All own methods in the stack have this thread's number,
+// in the order of the calls. No call of a chain is missing, although the chain changes meanwhile. A record may lack a
+// stack, but each stack has a record.
 func TestStacks(t *testing.T) {
 	rubytest.OftenEnough(t)
 	needBPF(t)
@@ -70,7 +69,7 @@ func TestStacks(t *testing.T) {
 			tid int32
 		}
 		ends, came := make(map[at]bool), []at(nil)
-		of := make(map[int32]string) // which number a native thread has
+		of := make(map[int32]string) // the number in the methods of each native thread
 		named, unnamed, shapes, deepest := 0, make(map[int32]error), make(map[string]int), 0
 		var sample sampler.Sample
 		drain := func() {
@@ -85,7 +84,7 @@ func TestStacks(t *testing.T) {
 		}
 		const enough = 1000
 		for deadline := time.Now().Add(r.Timeout()); named < enough && time.Now().Before(deadline); {
-			// It fails now and then, where the list of threads changes meanwhile; code is known all the same.
+			// The read sometimes fails, because the list of threads changes meanwhile. The code is known nevertheless.
 			_ = w.reader.Read(sampler.StackTick, &sample)
 			drain()
 			if err := p.DrainStacks(func(s *Stack) {
@@ -138,7 +137,7 @@ func TestStacks(t *testing.T) {
 			}
 		}
 		for tid, err := range unnamed {
-			// What a fiber or a thread ran that has ended since is collected.
+			// The code of an ended fiber or thread may be collected.
 			if who := of[tid]; who != "3" && who != "" {
 				t.Errorf("a stack of thread %s has no name: %v", who, err)
 			}
@@ -150,7 +149,7 @@ func TestStacks(t *testing.T) {
 	})
 }
 
-// dedup leaves out what equals the one before.
+// dedup removes each name that equals the name before it.
 func dedup(names []string) []string {
 	var out []string
 	for _, n := range names {

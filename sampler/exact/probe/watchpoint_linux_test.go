@@ -20,16 +20,16 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// watchpoints are hardware watchpoints of a process's threads: a record is made when one has written the owner of the
-// GVL (its Kind is Unlocked), or the end of the queue (Slept).
+// watchpoints are hardware watchpoints of a process's threads. A record is made when a thread has written the owner of
+// the GVL (its Kind is Unlocked), or the end of the queue (Slept).
 type watchpoints struct {
 	target Target
 	fds    []int
 	reader *ringbuf.Reader
-	hits   int // of those that have been taken away, as the kernel counted them
+	hits   int // hits of the removed watchpoints, as the kernel counted them
 }
 
-// watchOwner puts watchpoints on the scheduler's words in w. It does so in all present threads.
+// watchOwner puts watchpoints on the scheduler's words in all present threads of w.
 func watchOwner(t *testing.T, w *watched) *watchpoints {
 	t.Helper()
 	kernel, err := placesOfKernel()
@@ -37,7 +37,7 @@ func watchOwner(t *testing.T, w *watched) *watchpoints {
 		t.Fatal(err)
 	}
 	p := &watchpoints{target: w.target}
-	p.target.Before33, p.target.RunningNode = false, w.target.ReadyNode // its queue is wanted here
+	p.target.Before33, p.target.RunningNode = false, w.target.ReadyNode // the queue is read here, too
 	counts, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: counters, MaxEntries: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func watchOwner(t *testing.T, w *watched) *watchpoints {
 	return p
 }
 
-// off takes the watchpoints away.
+// off removes the watchpoints.
 func (p *watchpoints) off() {
 	for _, fd := range p.fds {
 		var count [8]byte
@@ -100,7 +100,7 @@ func (p *watchpoints) off() {
 	p.fds = nil
 }
 
-// drain appends what was recorded.
+// drain appends the records of the watchpoints to to.
 func (p *watchpoints) drain(t *testing.T, to []exact.Record) []exact.Record {
 	t.Helper()
 	if err := p.reader.Flush(); err != nil {
@@ -122,14 +122,14 @@ func (p *watchpoints) drain(t *testing.T, to []exact.Record) []exact.Record {
 	}
 }
 
-// turns keeps which threads got the GVL, and since when they waited for it, by what a Machine tells.
+// turns keeps which threads got the GVL, and since when they waited for it, as a Machine reports it.
 type turns struct {
 	all  []toldTurn
 	open map[int32]*toldTurn
 }
 
-// toldTurn is a turn of a thread. waitNS is when it began to wait for it. It is zero if it did not wait. toNS is zero
-// while it goes on.
+// A toldTurn is one hold of a thread. waitNS is when the thread began to wait for the GVL. It is zero if the thread did
+// not wait. toNS is zero while the hold goes on.
 type toldTurn struct {
 	tid                  int32
 	waitNS, fromNS, toNS int64
@@ -156,7 +156,7 @@ func (k *turns) changed(c *exact.Change) {
 	}
 }
 
-// end ends what a thread did, at a change.
+// end ends a thread's current hold at a change.
 func (k *turns) end(x *toldTurn, c *exact.Change) {
 	if x != nil && x.fromNS != 0 {
 		x.toNS = c.AtNS
@@ -165,14 +165,14 @@ func (k *turns) end(x *toldTurn, c *exact.Change) {
 	delete(k.open, c.TID)
 }
 
-// watchedTurn is a hold between two writes of the owner. queuedNS is when its thread has queued. It is zero if the
-// thread did not queue.
+// watchedTurn is a hold between two writes of the owner. queuedNS is when the thread queued. It is zero if the thread
+// did not queue.
 type watchedTurn struct {
 	tid                    int32
 	fromNS, toNS, queuedNS int64
 }
 
-// turnsOf makes turns of the records of watchpoints.
+// turnsOf makes holds of the records of watchpoints.
 func turnsOf(t *testing.T, records []exact.Record) []watchedTurn {
 	t.Helper()
 	slices.SortFunc(records, func(a, b exact.Record) int { return cmp.Compare(a.NS, b.NS) })
@@ -208,13 +208,13 @@ func turnsOf(t *testing.T, records []exact.Record) []watchedTurn {
 	return turns
 }
 
-// TestTurnsByWatchpoints: up to 3.2 Ruby reports no holds, but hardware watchpoints on the owner and on the queue do.
-// The same threads hold the GVL, in the same order. Each hold of the records begins after the owner was written and
-// before it is written again. It ends between that and the next hold. A thread that has queued has waited just before.
-// This order holds however late a thread is, so nothing here is by chance. But the watchpoints can miss. The kernel
-// runs no program at a watchpoint while the processor is within another program. The same holds within a map that a
-// process asks (bpf_overflow_handler and bpf_disable_instrumentation, Linux 6.18). The tests beside this one ask maps.
-// The kernel counts the hit all the same, which shows that the truth has a gap.
+// TestTurnsByWatchpoints: up to 3.2, Ruby reports no holds. Hardware watchpoints on the owner and on the queue show
+// them. The records have the same threads in the same order. Each hold of the records begins after a write of the owner
+// and before the next write. It ends between the next write and the next hold. If a thread has queued, its wait is just
+// before its hold. This order holds for any delay of a thread, so no result is by chance. But watchpoints can miss
+// writes. The kernel runs no program at a watchpoint while the processor runs another program, or while a process reads
+// a map. (See bpf_overflow_handler and bpf_disable_instrumentation, Linux 6.18.) Other tests read maps at the same
+// time. The kernel counts such a hit nevertheless, which shows the gap.
 func TestTurnsByWatchpoints(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -249,7 +249,8 @@ func TestTurnsByWatchpoints(t *testing.T) {
 	}
 }
 
-// recordTurns has what watchpoints and probes record in some seconds, and how many hits of watchpoints have no record.
+// recordTurns returns the records of watchpoints and probes in a few seconds, and the number of watchpoint hits without
+// a record.
 func recordTurns(t *testing.T, w *watched) (truth, records []exact.Record, missed int) {
 	t.Helper()
 	points := watchOwner(t, w)
@@ -258,7 +259,7 @@ func recordTurns(t *testing.T, w *watched) (truth, records []exact.Record, misse
 		t.Fatal(err)
 	}
 	defer p.Close()
-	// Records: a turn has four and more. On a full machine the least can take longer.
+	// A hold has at least four records. On a full machine, the least number of records can take longer.
 	const enough, least, longest = 20_000, 500, 4 * time.Second
 	for began := time.Now(); len(records) < enough && (time.Since(began) < longest || len(truth) < least && time.Since(began) < w.Ruby.Timeout()); time.Sleep(5 * time.Millisecond) {
 		truth = points.drain(t, truth)
@@ -266,10 +267,10 @@ func recordTurns(t *testing.T, w *watched) (truth, records []exact.Record, misse
 			t.Fatal(err)
 		}
 	}
-	// They are taken away one after the other, and until all are a thread without one can give away what another one
-	// then takes: what is of after the first is counted, and no truth.
+	// The watchpoints are removed one after the other. Until the last is removed, a thread without one can release the
+	// GVL unseen. So records from after the first removal are counted, but not compared.
 	untilNS := monotonicNS(t)
-	points.off() // before the probes: what these have more is not looked at
+	points.off() // before the probes, whose later records are not compared
 	truth = points.drain(t, truth)
 	recorded := len(truth)
 	truth = slices.DeleteFunc(truth, func(r exact.Record) bool { return r.NS >= untilNS })
@@ -297,7 +298,7 @@ func compareTurns(t *testing.T, want []watchedTurn, records []exact.Record) {
 		m.Feed(&records[i])
 	}
 	slices.SortFunc(k.all, func(a, b toldTurn) int { return cmp.Compare(a.fromNS, b.fromNS) })
-	// The first turns were perhaps before there were all probes, the last ones still go on.
+	// The first holds may have begun before all probes were set, and the last ones still go on.
 	if len(want) < 20 || len(k.all) < 20 {
 		t.Fatalf("%d turns by watchpoints, %d by records", len(want), len(k.all))
 	}
@@ -308,7 +309,7 @@ func compareTurns(t *testing.T, want []watchedTurn, records []exact.Record) {
 	want = want[begin:]
 	got := k.all[slices.IndexFunc(k.all, func(g toldTurn) bool { return g.fromNS >= want[0].fromNS }):]
 	compared, queued := 0, 0
-	before := make(map[int32]int64) // when each thread's last turn ended
+	before := make(map[int32]int64) // when each thread's last hold ended
 	for i, w := range want[:len(want)-1] {
 		if i >= len(got) {
 			t.Fatalf("turn %d of %d has no record", i, len(want))

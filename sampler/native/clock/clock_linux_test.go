@@ -7,7 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/bpf"
 )
 
-// TestFollow: the program passes the kernel's check. All Feeds share it, and a process is not followed twice at once.
+// TestFollow: the program passes the kernel's check. All Feeds share the program, and a process cannot be followed
+// twice at once.
 func TestFollow(t *testing.T) {
 	if err := Check(); err != nil {
 		t.Skip(err)
@@ -20,7 +21,7 @@ func TestFollow(t *testing.T) {
 
 func following(t *testing.T, follow func(Target) (*Feed, error)) {
 	t.Helper()
-	const none = 1 << 22 // there is no process of this number, or of a larger one (PID_MAX_LIMIT)
+	const none = 1 << 22 // no process has this PID or a larger one (PID_MAX_LIMIT)
 	a, err := follow(Target{PID: none})
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +63,7 @@ func following(t *testing.T, follow func(Target) (*Feed, error)) {
 	}
 }
 
-// TestDroppedStacksAreCounted: the stacks of a process that wait are bounded, and each stack beyond is counted.
+// TestDroppedStacksAreCounted: the number of a process's waiting stacks is bounded, and each dropped stack is counted.
 func TestDroppedStacksAreCounted(t *testing.T) {
 	f := &Feed{pending: make([]Sample, maxPending/2-1)}
 	if !f.hasRoom(maxPending/2) || f.dropped != 0 {
@@ -76,7 +77,7 @@ func TestDroppedStacksAreCounted(t *testing.T) {
 	}
 }
 
-// FuzzSample: whatever stands in the ring, a Sample has no more bytes than were copied.
+// FuzzSample: for any content of the ring, a Sample has no more bytes than were copied.
 func FuzzSample(f *testing.F) {
 	entry := make([]byte, entrySize)
 	binary.LittleEndian.PutUint64(entry[bpf.StackSize+morePieces:], 1<<40)

@@ -18,8 +18,8 @@ func timeNS(t *testing.T) int64 {
 	return now
 }
 
-// TestSteady maps a file into this process as code: between two times around this the process is not steady, and
-// before and after it is. Memory without a file, and another process, do not count.
+// TestSteady: if the process maps a file as code between two times, it is not steady between them. Before and after, it
+// is steady. Memory without a file, and other processes, do not count.
 func TestSteady(t *testing.T) {
 	if err := Check(); err != nil {
 		t.Skip(err)
@@ -29,7 +29,7 @@ func TestSteady(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	const none = 1 << 22 // there is no process of this number (PID_MAX_LIMIT)
+	const none = 1 << 22 // no process has this PID (PID_MAX_LIMIT)
 	other, err := Follow(Target{PID: none}, Hz)
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func TestSteady(t *testing.T) {
 	steady(f, before, after, false)
 	steady(f, after, timeNS(t), true)
 	steady(other, began, timeNS(t), true)
-	// These are more than the kernel has room for. So no process is known to be steady.
+	// These mappings exceed the kernel's room for records. So no process is known to be steady.
 	for range recordPages * os.Getpagesize() / leastMapped {
 		mapCode(int(program.Fd()), 0)
 	}
@@ -86,7 +86,7 @@ func TestSteady(t *testing.T) {
 	steady(f, end-50, end, false)
 }
 
-// FuzzRecords: whatever the kernel writes, reading ends, and what is no mapping of a file is not told as one.
+// FuzzRecords: for any records of the kernel, reading ends. Only mappings of files are reported.
 func FuzzRecords(f *testing.F) {
 	record := func(kind uint32, size, inode int) []byte {
 		b := make([]byte, size)

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/kernel"
 )
 
-// TestRead: the iterator gives the stack pointer, the program counter and the turns of a sleeping thread as /proc does.
-// It also gives the registers of the system call. It gives no thread that runs, and none of another process.
+// TestRead: the iterator gives the same stack pointer, program counter and switches of a sleeping thread as /proc. It
+// also gives the registers of the system call. It gives no threads of other processes.
 func TestRead(t *testing.T) {
 	if err := Check(); err != nil {
 		t.Skip(err)

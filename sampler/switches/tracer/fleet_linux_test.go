@@ -17,8 +17,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches"
 )
 
-// obeying does what the lines of its standard input say. It answers each line, and then waits for the next one. The
-// threads of "threads" have ended and were joined before the answer. "fork" waits for the end of the child.
+// obeying executes the lines of its standard input. It answers each line, and then waits for the next one. Before it
+// answers "threads", the threads have ended and were joined. "fork" waits for the end of the child.
 const obeying = `
 require "rbconfig"
 STDOUT.sync = true
@@ -37,7 +37,7 @@ while (line = STDIN.gets)
 end
 `
 
-// threadSwitches returns how often each thread of a process has lost its CPU since it began.
+// threadSwitches returns how often each thread of a process has lost its CPU since the thread began.
 func threadSwitches(t *testing.T, pid int) map[int32]uint64 {
 	t.Helper()
 	of := make(map[int32]uint64)
@@ -67,14 +67,14 @@ func threadSwitches(t *testing.T, pid int) map[int32]uint64 {
 // unread is a process whose words cannot be read.
 func unread(pid int) Target { return Target{PID: pid, ExecutionContext: -1 << 46, Before33: true} }
 
-// obedient is a process, and what its Feed told of it.
+// obedient is a process with the results of its Feed.
 type obedient struct {
 	*rubytest.Process
 	feed *Feed
-	// before and begun are threadSwitches from before and after Follow. after and end are from before and after the
-	// last Drain. They are nil if the process has ended.
+	// before and begun are threadSwitches from before and after Follow. after and end are threadSwitches from before
+	// and after the last Drain. They are nil if the process has ended.
 	before, begun, after, end map[int32]uint64
-	// outs counts the records by thread of losing a CPU. ended are the threads with a record of their end. all counts
+	// outs counts, by thread, the records of losing a CPU. ended has the threads with a record of their end. all counts
 	// all records.
 	outs  map[int32]uint64
 	ended map[int32]bool
@@ -102,10 +102,10 @@ func (o *obedient) drain(t *testing.T) {
 	}
 }
 
-// TestSeveralProcesses: a goroutine fetches for all. The Feed of each process hands out one record each time that one
-// of its threads loses its CPU, by the kernel's own count. None is missing, and none is another process's. Some
-// of the processes start threads and join them, fork, exec or exit meanwhile. A Feed that is drained late delays no
-// other one.
+// TestSeveralProcesses: one goroutine fetches the records of all processes. The Feed of each process returns one record
+// each time that one of its threads loses its CPU, by the kernel's own count. No record is missing, and none belongs to
+// another process. Meanwhile, some processes start threads and join them, fork, exec or exit. A Feed that is drained
+// late delays no other Feed.
 func TestSeveralProcesses(t *testing.T) {
 	if err := Check(); err != nil {
 		t.Skip(err)
@@ -131,7 +131,7 @@ func TestSeveralProcesses(t *testing.T) {
 		defer o.feed.Close()
 		o.begun = threadSwitches(t, o.PID)
 	}
-	// The last process's Feed is drained at the end alone.
+	// The last process's Feed is drained only at the end.
 	var over atomic.Bool
 	var fetching sync.WaitGroup
 	fetching.Go(func() {
@@ -193,7 +193,7 @@ func TestSeveralProcesses(t *testing.T) {
 			}
 			delete(o.outs, tid)
 		}
-		// All others have ended, and said so.
+		// All other threads have ended, and have a record of their end.
 		for tid := range maps.Keys(o.outs) {
 			if !o.ended[tid] {
 				t.Errorf("%q: thread %d has records, is not there, and has no record of its end", orders[i], tid)
@@ -205,7 +205,8 @@ func TestSeveralProcesses(t *testing.T) {
 	}
 }
 
-// settled returns threadSwitches of a process once all its threads wait in a system call and two readings are the same.
+// settled returns the threadSwitches of a process when all its threads wait in a system call and two readings are
+// equal.
 func settled(t *testing.T, pid int) map[int32]uint64 {
 	t.Helper()
 	for deadline := time.Now().Add(rubytest.Timeout); time.Now().Before(deadline); {
@@ -220,7 +221,7 @@ func settled(t *testing.T, pid int) map[int32]uint64 {
 }
 
 // allWait reports whether all threads of a process wait in a system call. If a thread is about to wait, the kernel
-// answers when the thread has lost its CPU (task_current_syscall in lib/syscall.c).
+// answers after the thread has lost its CPU (task_current_syscall in lib/syscall.c).
 func allWait(pid int) bool {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", pid))
 	for _, name := range files {
@@ -231,7 +232,7 @@ func allWait(pid int) bool {
 	return len(files) > 0
 }
 
-// passing has pairs of threads that do nothing but wake each other, after the first line of standard input.
+// passing has pairs of threads that only wake each other, after the first line of standard input.
 const passing = `
 puts "ready"; STDOUT.flush
 STDIN.gets
@@ -243,8 +244,8 @@ end
 sleep
 `
 
-// TestRingFullOfOne: records without room are counted at the process whose records they are. Some had no room in the
-// ring, others had none among the records that wait for their Feed. Another process loses none.
+// TestRingFullOfOne: if records find no room, they are counted as lost for their own process. Some had no room in the
+// ring, others in the queue of their Feed. Another process loses none.
 func TestRingFullOfOne(t *testing.T) {
 	if err := Check(); err != nil {
 		t.Skip(err)

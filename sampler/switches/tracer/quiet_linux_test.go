@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches"
 )
 
-// followCat follows a process that waits for a line on its standard input. Its words cannot be read.
+// followCat follows a process that waits for a line on its standard input. The words of the process cannot be read.
 func followCat(t *testing.T) (f *Feed, in io.WriteCloser) {
 	t.Helper()
 	if err := Check(); err != nil {
@@ -33,7 +33,7 @@ func followCat(t *testing.T) (f *Feed, in io.WriteCloser) {
 }
 
 // TestSilentRecordLeavesTheBell: a program can read the flags before the bell is set, and add its record after Ring has
-// looked. The record after that one rings.
+// checked the ring. Then the next record rings.
 func TestSilentRecordLeavesTheBell(t *testing.T) {
 	f, in := followCat(t)
 	send := func() {
@@ -59,8 +59,8 @@ func TestSilentRecordLeavesTheBell(t *testing.T) {
 	}
 }
 
-// TestQuiet: a Feed is quiet while its process does nothing. It is not quiet from the first record on, until that was
-// taken and counted. The first record rings, if that was asked for.
+// TestQuiet: a Feed is quiet while its process does nothing. From the first record on it is not quiet, until the record
+// was taken and counted. The first record rings if the caller wants this.
 func TestQuiet(t *testing.T) {
 	f, in := followCat(t)
 	if f.Quiet() {
@@ -92,7 +92,7 @@ func TestQuiet(t *testing.T) {
 		}
 		return c.Lost
 	}
-	until("quiet", func() bool { take(); counted(); return f.Quiet() }) // cat has started, and waits
+	until("quiet", func() bool { take(); counted(); return f.Quiet() }) // cat has started and waits
 	rang := make(chan struct{}, 2)
 	for range 3 {
 		records = 0

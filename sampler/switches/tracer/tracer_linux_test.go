@@ -14,9 +14,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches"
 )
 
-// TestCheck: what a machine lacks is said in plain words, and as which kind of error.
+// TestCheck: if a machine lacks something, the error names this in plain words, and has the right kind.
 func TestCheck(t *testing.T) {
-	const first = 0xeffffffc // the first PID namespace
+	const first = 0xeffffffc // inode of the first PID namespace
 	const rights = 1<<38 | 1<<39
 	good := bpf.Machine{Release: "6.1.0-18-amd64", Arch: "amd64", Effective: rights, BTF: true, Namespace: first, Program: "/bin/ddtop"}
 	for _, c := range []struct {
@@ -47,7 +47,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestTry: the programs pass the kernel's check. All Feeds share them, and a process cannot be followed twice at once.
+// TestTry: the programs pass the kernel's check. All Feeds share the programs, and a process cannot be followed twice
+// at once.
 func TestTry(t *testing.T) {
 	if err := Check(); err != nil {
 		t.Skip(err)
@@ -55,7 +56,7 @@ func TestTry(t *testing.T) {
 	if err := Try(); err != nil {
 		t.Fatal(err)
 	}
-	const none = 1 << 22 // there is no process of this number, or of a larger one (PID_MAX_LIMIT)
+	const none = 1 << 22 // no process has this PID or a larger one (PID_MAX_LIMIT)
 	a, err := Follow(Target{PID: none})
 	if err != nil {
 		t.Fatal(err)
@@ -96,8 +97,8 @@ func TestTry(t *testing.T) {
 	}
 }
 
-// TestTimeNamespace: ddtop in a time namespace of its own says that it cannot follow threads, whose records have the
-// machine's time.
+// TestTimeNamespace: if ddtop runs in a time namespace of its own, it reports that it cannot follow threads. The
+// records have the machine's time.
 func TestTimeNamespace(t *testing.T) {
 	const inside = "DDTOP_TEST_TIME_NAMESPACE"
 	if os.Getenv(inside) != "" {
@@ -120,9 +121,9 @@ func TestTimeNamespace(t *testing.T) {
 	}
 }
 
-// pointerOfThreads returns the distance from a thread pointer of this process to a word that holds an address. The
-// storage of a thread of the C library begins with its own address. Without cgo, Go keeps the address of the goroutine
-// below.
+// pointerOfThreads returns the distance from a thread pointer of this process to a word that has an address. The
+// storage of a C library's thread begins with its own address. Without cgo, Go keeps the goroutine's address below the
+// pointer.
 func pointerOfThreads(t *testing.T) int64 {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -134,13 +135,13 @@ func pointerOfThreads(t *testing.T) int64 {
 	return 0
 }
 
-// TestUnreadWords: a thread whose words cannot be read makes records that say so, wherever the first of them is: in its
-// thread-local storage, in what that points to, or elsewhere.
+// TestUnreadWords: if a thread's words cannot be read, its records show this. The first unreadable word may be in
+// thread-local storage, in memory that this points to, or elsewhere.
 func TestUnreadWords(t *testing.T) {
 	if err := Check(); err != nil {
 		t.Skip(err)
 	}
-	const nowhere = 1 << 46 // beyond the pages of a process, which are at its ends
+	const nowhere = 1 << 46 // outside of all pages of a process
 	pointer := pointerOfThreads(t)
 	for name, target := range map[string]Target{
 		"thread-local storage": {ExecutionContext: -nowhere, ThreadOfEC: -1},
@@ -174,7 +175,8 @@ func TestUnreadWords(t *testing.T) {
 	}
 }
 
-// TestFetch: records that are fetched for all wait for their own process's Drain, and a ring with room has lost none.
+// TestFetch: records that one Fetch gets for all processes wait for the Drain of their own process. A ring with enough
+// room loses none.
 func TestFetch(t *testing.T) {
 	if err := Check(); err != nil {
 		t.Skip(err)

@@ -2,7 +2,8 @@ package canvas
 
 import "testing"
 
-// TestCutNameKeepsTheNumber: the number or the last word, which tells a thread or a process from its twins, is not cut.
+// TestCutNameKeepsTheNumber: a name is cut before its number or last word, which differs between similar threads or
+// processes.
 func TestCutNameKeepsTheNumber(t *testing.T) {
 	for _, test := range []struct {
 		name string

@@ -151,8 +151,8 @@ func (s Style) plain(color bool) bool {
 // maxSequences bounds the cached sequences. Beyond it, the cache is emptied.
 const maxSequences = 1 << 14
 
-// sequences are Lip Gloss's parameters of SGR ("1", "38;2;0;158;115"), cached for each foreground, background and set
-// of attributes. Lip Gloss renders a string in some microseconds, and a frame changes its style a thousand times.
+// sequences caches the SGR parameters that Lip Gloss writes for a foreground, a background and a set of attributes.
+// Lip Gloss renders a string in a few microseconds, and a frame changes its style a thousand times.
 type sequences struct {
 	known map[Style]string
 	// convert returns the terminal's colour for a colour, or nil if it has none. convert is nil if the terminal shows

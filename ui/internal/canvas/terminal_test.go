@@ -10,17 +10,17 @@ import (
 	"testing"
 )
 
-// emulator is a terminal that knows what Terminal writes, and nothing else. It has no background colour erase, and
-// where the cursor is behind the last column nobody knows.
+// emulator is a terminal that understands only what Terminal writes. It has no background colour erase. Behind the
+// last column the position of its cursor is unknown.
 type emulator struct {
 	t     *testing.T
 	cells [][]Cell
 	x, y  int
 	pen   Style
-	last  *Cell // that was written
+	last  *Cell // the cell that was written last
 }
 
-// junk is what is on the terminal before anything is known of it.
+// junk is the content of a terminal cell before Terminal writes to it.
 var junk = Cell{Rune: '?', Style: Style{FG: RGB(1), BG: RGB(2), Attr: Bold}}
 
 func (e *emulator) resize(w, h int) {
@@ -70,7 +70,7 @@ func (e *emulator) put(r rune) {
 	default:
 		row := e.cells[e.y]
 		e.last = &row[e.x]
-		for i := range w { // what is left of a wide character is blank
+		for i := range w { // the other half of an overwritten wide character becomes blank
 			if row[e.x+i].Rune == 0 && e.x+i > 0 {
 				row[e.x+i-1].Rune = ' '
 			}
@@ -134,8 +134,8 @@ func (e *emulator) sequence(params, final string) {
 	}
 }
 
-// TestTerminalShowsTheGrid: whatever comes after whatever, the terminal shows each cell as it is, and what it shows
-// already is not written.
+// TestTerminalShowsTheGrid: after any series of changes the terminal shows each cell as it is in the grid. Cells that
+// did not change are not written.
 func TestTerminalShowsTheGrid(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	styles := []Style{{}, {}, {FG: RGB(0x112233)}, {BG: RGB(0x445566)}, {FG: RGB(0x778899), BG: RGB(0x445566)}, {Attr: Bold},
@@ -153,7 +153,7 @@ func TestTerminalShowsTheGrid(t *testing.T) {
 				}
 				g.Reset(w, h)
 			}
-			if r.IntN(10) == 0 { // somebody else has written
+			if r.IntN(10) == 0 { // another program has written to the terminal
 				e.resize(g.W, g.H)
 				term.Forget()
 			}
@@ -174,7 +174,7 @@ func TestTerminalShowsTheGrid(t *testing.T) {
 				for x := range g.W {
 					want, got := g.At(x, y), e.cells[y][x]
 					if want.Rune == 0 {
-						want.Style, got.Style = Style{}, Style{} // its other half has it
+						want.Style, got.Style = Style{}, Style{} // the first half of the wide character has the style
 					}
 					if want.shows() != got.shows() {
 						t.Fatalf("row %d, column %d shows %v, want %v", y, x, got, want)
@@ -188,7 +188,7 @@ func TestTerminalShowsTheGrid(t *testing.T) {
 	}
 }
 
-// TestTerminalOfFewColors: a colour that the terminal does not have is not written, nor a reset in its place.
+// TestTerminalOfFewColors: if the terminal lacks a colour, Terminal writes neither the colour nor a reset.
 func TestTerminalOfFewColors(t *testing.T) {
 	var g Grid
 	var term Terminal
@@ -211,7 +211,7 @@ func TestTerminalOfFewColors(t *testing.T) {
 	}
 }
 
-// BenchmarkTerminal is a picture at 200x50 of which a tenth differs from the last.
+// BenchmarkTerminal updates a terminal of 200x50. A tenth of its rows differs from the picture before.
 func BenchmarkTerminal(b *testing.B) {
 	var g Grid
 	var term Terminal

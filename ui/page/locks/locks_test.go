@@ -13,7 +13,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// TestNoPlaceIsSelectedByItself: the place of which no stack was read is one like the others.
+// TestNoPlaceIsSelectedByItself: the row of a place without a stack is selected only if the user moves the cursor
+// there.
 func TestNoPlaceIsSelectedByItself(t *testing.T) {
 	p := New(new(widget.Parts))
 	for _, b := range []flamegraph.PlaceSum{{Place: flamegraph.Place{Method: "Order#total"}, NS: 2}, {NS: 1}} {
@@ -29,7 +30,8 @@ func TestNoPlaceIsSelectedByItself(t *testing.T) {
 	}
 }
 
-// TestKindHasRoomForTheAddress: only the address tells one ConditionVariable from another.
+// TestKindHasRoomForTheAddress: if the column is narrow, the kind of lock is shortened and not the address. Only the
+// address tells one ConditionVariable from another.
 func TestKindHasRoomForTheAddress(t *testing.T) {
 	for w, want := range map[int]string{11: "CondVar", 13: "CondVar", 22: "CondVar", 23: "ConditionVariable", 24: "ConditionVariable"} {
 		if got := kindIn("ConditionVariable", w); got != want {
@@ -41,7 +43,7 @@ func TestKindHasRoomForTheAddress(t *testing.T) {
 	}
 }
 
-// TestOneIdleThread: one thread waits, several wait.
+// TestOneIdleThread: the text has the singular for one idle thread, and the plural for several.
 func TestOneIdleThread(t *testing.T) {
 	for n, want := range map[int]string{1: "1 idle thread waits for work here", 3: "3 idle threads wait for work here"} {
 		row := lockRow{Contended: &account.Contended{Waiters: make([]sampler.ThreadID, n)}}
@@ -51,7 +53,7 @@ func TestOneIdleThread(t *testing.T) {
 	}
 }
 
-// TestThreadsThatWaitAtWork: threads that wait for room in a queue, or in the middle of a request, are not idle.
+// TestThreadsThatWaitAtWork: threads are not idle if they wait for room in a queue, or wait during a request.
 func TestThreadsThatWaitAtWork(t *testing.T) {
 	d := sampler.NewDictionary()
 	pushes := d.InternStack(0, d.InternFrame(sampler.Frame{Label: "Thread::SizedQueue#push", C: true}))
@@ -74,11 +76,11 @@ func TestThreadsThatWaitAtWork(t *testing.T) {
 	}
 }
 
-// TestTakenAt: the place of a lock is the only frame of the holder's stack that takes a lock of the kind. If two frames
-// do, either can have taken the lock.
+// TestTakenAt: a lock was taken at the only frame of the holder's stack that takes a lock of this kind. If two frames
+// do, the place is unknown.
 func TestTakenAt(t *testing.T) {
 	d := sampler.NewDictionary()
-	stack := func(labels ...string) sampler.StackID { // from outside
+	stack := func(labels ...string) sampler.StackID { // labels begin with the outermost frame
 		var frames []sampler.FrameID
 		for _, l := range labels {
 			f := sampler.Frame{Label: l, Path: l + ".rb"}
@@ -109,7 +111,8 @@ func TestTakenAt(t *testing.T) {
 	}
 }
 
-// TestLockCall: own code comes before a gem's, and a gem's before the standard library's.
+// TestLockCall: the place of a lock is the innermost own frame. Without own code it is the innermost frame of a gem,
+// and otherwise of the standard library.
 func TestLockCall(t *testing.T) {
 	d := sampler.NewDictionary()
 	frame := func(label string, of sampler.Origin) sampler.FrameID {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestSmallTerminalsKeepWhatTellsMost: RSS and proportional memory are on the screen of 80x24 beside a whole collector's figures.
+// TestSmallTerminalsKeepWhatTellsMost: if there are too few rows for all figures, the first figure and PSS are kept.
 func TestSmallTerminalsKeepWhatTellsMost(t *testing.T) {
 	all := []figure{{Name: "collections"}, {Name: "last collection"}, {Name: "phase"}, {Name: "slots free"}, {Name: "malloc increase"}, {Name: "old malloc"},
 		{Name: "old objects"}, {Name: "unprotected"}, {Name: "survived"}, {Name: "RSS grew by"}, {Name: "major faults"}, {Name: "PSS"}, {Name: "CPU"}, {Name: "context switches"},

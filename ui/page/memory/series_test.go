@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-// TestACurveHasAScale: a level that grows by a tenth fills its rows, noise does not, and the scale of a rate begins at
-// zero.
+// TestACurveHasAScale: if a level grows by a quarter, its curve fills its rows. Noise does not fill them. The scale
+// of a rate begins at zero.
 func TestACurveHasAScale(t *testing.T) {
 	bytes := func(n float64) string { return units.Bytes(int64(n)) }
 	for _, x := range []struct {
@@ -15,7 +15,7 @@ func TestACurveHasAScale(t *testing.T) {
 		s         series
 		low, top  string
 		least     float64
-		from, to  float64 // where the first and the last value are between the ends
+		from, to  float64 // position of the first and the last value on the scale, from 0 to 1
 		tolerance float64
 	}{
 		{"growth", series{level: true, unit: bytes, values: []float64{-1, 400e6, 450e6, 500e6}}, "400", "500 MB", 1, 0, 1, 0},
@@ -35,7 +35,8 @@ func TestACurveHasAScale(t *testing.T) {
 	}
 }
 
-// TestLevelsGetRowsFirst: each series has a row, and the free rows go to the curves of memory.
+// TestLevelsGetRowsFirst: each series has at least one row. Free rows go to levels first, such as the curves of
+// memory.
 func TestLevelsGetRowsFirst(t *testing.T) {
 	p := Page{series: []series{{level: true}, {level: true}, {}, {}}}
 	for free, want := range map[int][4]int{-2: {1, 1, 1, 1}, 1: {2, 1, 1, 1}, 4: {3, 3, 1, 1}, 5: {3, 3, 2, 1},

@@ -6,7 +6,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// One process is sampled, and the cursor is on one that is not: nothing is done to the first.
+// TestNoActionOnAProcessThatIsNotSampled: if the cursor is on a process that is not sampled, keys do not act on the
+// only sampled process instead.
 func TestNoActionOnAProcessThatIsNotSampled(t *testing.T) {
 	only := &scene.Member{}
 	cursor := processKey{}

@@ -109,9 +109,9 @@ func severest(list []findings.Finding) *findings.Finding {
 	return out
 }
 
-// Leads returns the process that other views show when the user leaves this one. It is the selected process. If none
-// is selected and the user has opened none yet, it is the process with the worst finding, or else with the most CPU
-// time. It is nil if the shown process does not change.
+// Leads returns the process that other views show when the user leaves this one. It is the selected process. If no
+// process is selected and the user has opened none yet, it is the process with the worst finding. Without findings it
+// is the process with the most CPU time. It is nil if the shown process does not change.
 func (p *Page) Leads(opened bool) *scene.Member {
 	if to := p.Table.Cursor.Of; to != nil || opened || len(p.rows) == 0 {
 		return to

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// TestAwayText: a request of a plain thread has no fiber, and the words do not name one.
+// TestAwayText: if the thread of a suspended request has no fibers, the text does not mention a fiber.
 func TestAwayText(t *testing.T) {
 	for fiberNS, fiber := range map[int64]bool{0: false, 1: true} {
 		w := &widget.RequestRow{Request: &account.Request{Suspended: true}, Away: true}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// files are those of a process, by path.
+// files are the files of a process. The map has the time of each path's last change.
 type files map[string]time.Time
 
 func TestReadSource(t *testing.T) {

@@ -6,7 +6,8 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 )
 
-// TestDetailSaysWhatTheStateDoesNot: the table has columns for the state and for how long; the detail repeats neither.
+// TestDetailSaysWhatTheStateDoesNot: the detail of a thread repeats neither its state nor its duration, because both
+// have columns of their own.
 func TestDetailSaysWhatTheStateDoesNot(t *testing.T) {
 	for _, c := range []struct {
 		ts   gvl.ThreadState

@@ -11,7 +11,8 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// TestASentenceHasWholeNames: the sentence of a wait names methods of modules, and threads with a colon, in full.
+// TestASentenceHasWholeNames: the sentence about a wait does not cut names, such as methods with :: or thread names
+// with a colon.
 func TestASentenceHasWholeNames(t *testing.T) {
 	var c store.WaitChain
 	c.LenNS = 100e6

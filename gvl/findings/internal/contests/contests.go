@@ -137,8 +137,8 @@ func (c *Contests) Starved(x *Contest, ts *gvl.ThreadState) bool {
 const starvedSamples = 300
 
 // Winner returns the thread that had the lock in most intervals of the window, and its share of the intervals with a
-// holder. vain is a lower bound of how often threads were woken without getting the lock. The result looks is the number
-// of intervals with a waiting thread.
+// holder. vain is a lower bound of how often threads were woken without getting the lock. looks is the number of
+// intervals with a waiting thread.
 func (x *Contest) Winner(now int64) (id sampler.ThreadID, share float64, vain int64, looks int) {
 	times := make(map[sampler.ThreadID]int64)
 	held := int64(0)

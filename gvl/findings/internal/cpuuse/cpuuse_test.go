@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestSaid: the words for who takes the CPUs, and when there are none.
+// TestSaid checks the text about the processes that take the CPUs, and when there is no text.
 func TestSaid(t *testing.T) {
 	const sec = int64(1e9)
 	use := func(change func(u *sampler.CPUUse)) *sampler.CPUUse {
@@ -53,7 +53,7 @@ func TestSaid(t *testing.T) {
 	}
 }
 
-// TestLimit: the limit in CPUs.
+// TestLimit checks the text about a limit in CPUs.
 func TestLimit(t *testing.T) {
 	for milli, want := range map[int64]string{0: "", 500: " (limit: 0.5 CPUs)", 1000: " (limit: 1 CPU)", 2250: " (limit: 2.25 CPUs)"} {
 		if got := Limit(&sampler.CPUUse{LimitMilli: milli}); got != want {
@@ -65,7 +65,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// TestAffinity: a target that may not use all CPUs.
+// TestAffinity: the text says whether the target may use only some of the CPUs.
 func TestAffinity(t *testing.T) {
 	const one = "it may use only 1 of the machine's 2 CPUs (its CPU affinity, as taskset or a cpuset sets it)"
 	for may, want := range map[int]string{0: "", 2: "", 1: one} {
@@ -78,7 +78,7 @@ func TestAffinity(t *testing.T) {
 	}
 }
 
-// TestOwn: a target that takes most of the CPUs itself. CPUs that it may not use do not count.
+// TestOwn: if the target itself takes most of the CPUs, the text says so. CPUs that it may not use do not count.
 func TestOwn(t *testing.T) {
 	for _, c := range []struct {
 		used float64

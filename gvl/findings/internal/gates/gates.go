@@ -68,8 +68,8 @@ type lastWait struct{ movedNS, deadlineNS int64 }
 //   - A thread is inside if the method has called a block from further out: IO#read, block in Shop#order, Pool#with,
 //     Shop#order.
 //
-// While threads wait for a pool, the number of threads inside stays the same. A worker that takes jobs ("while job =
-// queue.pop; yield job; end") has the same stacks. But there are as many workers inside as jobs, and that number changes
+// While threads wait for a pool, the number of threads inside stays the same. A worker that takes jobs from a queue and
+// yields each job to a block has the same stacks. But there are as many workers inside as jobs, and that number changes
 // while others wait.
 type Gate struct {
 	ID     doorways.ID

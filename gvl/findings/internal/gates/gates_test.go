@@ -21,7 +21,7 @@ func stack(dict *sampler.Dictionary, labels ...string) sampler.StackID {
 	return dict.InternStackOf(ids)
 }
 
-// TestGatesOfStacks: in which methods a stack may wait, and inside of which it is.
+// TestGatesOfStacks: Of returns the methods in which a stack may wait, and the methods that the stack is inside.
 func TestGatesOfStacks(t *testing.T) {
 	dict := sampler.NewDictionary()
 	g := New(dict)
@@ -31,10 +31,10 @@ func TestGatesOfStacks(t *testing.T) {
 	}{
 		{[]string{"c:Thread::Queue#pop", "Pool#with", "Shop#order"}, []string{"Pool#with", "Shop#order"}, nil},
 		{[]string{"IO#read", "block in Shop#order", "Pool#with", "Shop#order"}, []string{"IO#read", "Shop#order", "Shop#order"}, []string{"Pool#with"}},
-		// What takes a block around the wait is no gate; what waits within a Mutex is.
+		// A method that takes a block around the wait is no gate. A method that waits within a Mutex is a gate.
 		{[]string{"c:Thread::ConditionVariable#wait", "block in Pool#get", "c:Thread::Mutex#synchronize", "Pool#get", "block in Shop#order", "Log#timed", "Shop#order"},
 			[]string{"Pool#get", "Pool#get", "Shop#order", "Shop#order"}, []string{"Log#timed"}},
-		// A thread that is inside and waits for another turn.
+		// A thread that is inside, and waits to get in once more.
 		{[]string{"c:Thread::Queue#pop", "Pool#with", "block in Shop#order", "Pool#with", "Shop#order"},
 			[]string{"Pool#with", "Shop#order", "Shop#order"}, []string{"Pool#with"}},
 		// Blocks within blocks call no other method.
@@ -57,7 +57,8 @@ func TestGatesOfStacks(t *testing.T) {
 	}
 }
 
-// TestGatesForget: when there are too many methods, all are forgotten between two looks, and a gate goes for those who wait at it.
+// TestGatesForget: if there are too many methods, the next Count forgets all of them, and all gates. Until then each
+// method keeps its number.
 func TestGatesForget(t *testing.T) {
 	dict := sampler.NewDictionary()
 	g := New(dict)

@@ -7,15 +7,15 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestStay: a stay counts from the first reading of a fiber. It ends with each turn of the event loop, and leaves out
-// what the thread waited for.
+// TestStay: a stay begins with the first reading of a fiber, and ends with each turn of the event loop. Time in which
+// the thread waited does not count.
 func TestStay(t *testing.T) {
 	const ms = int64(1e6)
 	const in = sampler.BitLoopFiber
 	type step struct {
 		bits    sampler.ThreadBits
 		state   gvl.State
-		delayMS int64 // without a CPU, in all
+		delayMS int64 // all time without a CPU until now
 		stepMS  int64
 		times   int
 	}
@@ -49,7 +49,8 @@ func TestStay(t *testing.T) {
 	}
 }
 
-// TestLong: long stays of several fibers are counted from a time on, with the one in progress. Short ones are not.
+// TestLong: the long stays of several fibers count from a given time on, with the stay in progress. Short stays do not
+// count.
 func TestLong(t *testing.T) {
 	const ms = int64(1e6)
 	for _, c := range []struct {

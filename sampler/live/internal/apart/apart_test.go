@@ -14,8 +14,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestApart: work's own end is that of the caller, a panic and Goexit included, and work that does not come back is
-// left, with nothing let through after that.
+// TestApart: if the work returns an error, panics or calls Goexit, the caller of Do does the same. If the work does not
+// come back, Do abandons it. Then nothing that the work emits gets through.
 func TestApart(t *testing.T) {
 	l := NewLane(1)
 	if err := l.Do(t.Context(), func() error { return os.ErrClosed }, nil); err != os.ErrClosed {
@@ -61,7 +61,7 @@ func TestApart(t *testing.T) {
 	if samples != 0 {
 		t.Error("a sample came after it was left")
 	}
-	for l.Do(t.Context(), func() error { return nil }, nil) != nil { // until the token is back
+	for l.Do(t.Context(), func() error { return nil }, nil) != nil { // until the abandoned work has ended
 		time.Sleep(time.Millisecond)
 	}
 }

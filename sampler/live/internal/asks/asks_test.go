@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestLedger compares the sums with a list of all pages and who asked for each.
+// TestLedger compares the Ledger's sums with a list of all pages and the stack that asked for each.
 func TestLedger(t *testing.T) {
 	const pages, page = 64, 4096
 	for seed := range uint64(200) {
@@ -62,7 +62,7 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-// TestLedgerIsBounded: areas and stacks beyond the limits are left out, and the sum says so.
+// TestLedgerIsBounded: the Ledger leaves out areas and stacks beyond the limits, and the sum reports this.
 func TestLedgerIsBounded(t *testing.T) {
 	var l Ledger
 	for i := range uint64(maxAreas + 10) {

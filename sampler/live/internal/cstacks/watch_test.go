@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestErrorPasses: after an error the stacks are tried again, but not at once.
+// TestErrorPasses: after an error, the Watch tries to read stacks again, but not at once.
 func TestErrorPasses(t *testing.T) {
 	var w Watch
 	defer w.Close()

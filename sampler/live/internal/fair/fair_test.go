@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// process is one of a user. age is how long it has had its place.
+// process is a process of a user. age is how long the process has had its place.
 type process struct{ user, age int }
 
 func userOf(p *process) int { return p.user }
@@ -15,8 +15,8 @@ func byTime(a, b *process) int { return b.age - a.age }
 // places is the number of places in these tests.
 const places = 64
 
-// TestUsersTakeTurns: where there is room for 64, two processes of one user get in beside a hundred of another's, which
-// came first and of which some are sampled already.
+// TestUsersTakeTurns: there are 64 places. A hundred processes of one user come first, and then two of another user.
+// The two get places, whether or not processes of the first user have places already.
 func TestUsersTakeTurns(t *testing.T) {
 	var list []*process
 	for i := range 102 {
@@ -42,13 +42,13 @@ func TestUsersTakeTurns(t *testing.T) {
 	}
 }
 
-// TestPlacesGiveWay: of a user who has all places the processes that have theirs for longest leave them to those of
-// users with fewer, and no more than a fair share.
+// TestPlacesGiveWay: if a user has all places, processes of users with fewer places get some. The processes that have
+// had their places longest give them up. No user gets more than a fair share.
 func TestPlacesGiveWay(t *testing.T) {
 	const greedy, late, later = 1000, 2000, 3000
 	holding := func(user, n int) (list []*process) {
 		for i := range n {
-			list = append(list, &process{user, i}) // the last one has had its place for longest
+			list = append(list, &process{user, i}) // the last process has had its place for longest
 		}
 		return list
 	}
@@ -57,7 +57,7 @@ func TestPlacesGiveWay(t *testing.T) {
 		held, wanting []*process
 		taken         map[int]int
 		free          int
-		// leaving are the users of those that leave.
+		// leaving has the user of each process that gives up its place.
 		leaving []int
 	}{
 		{"nobody else", holding(greedy, 64), holding(greedy, 136), map[int]int{greedy: 64}, 0, nil},

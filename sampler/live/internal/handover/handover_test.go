@@ -6,11 +6,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Of samples that nothing is to be added to.
+// always and atOnce are for samples to which nothing is added.
 func always(int64) bool { return true }
 func atOnce(int64)      {}
 
-// TestHandoverCountsWhatIsLost: each sample is taken or counted, and the first one behind a hole says how large it is.
+// TestHandoverCountsWhatIsLost: each sample is either taken or counted as lost. The first sample behind a gap has the
+// new count.
 func TestHandoverCountsWhatIsLost(t *testing.T) {
 	for _, c := range []struct{ threads, room int }{{1, maxWaiting}, {1000, maxWaitingThreads / 1000}, {2 * maxWaitingThreads, 1}} {
 		h := New()
@@ -45,7 +46,7 @@ func TestHandoverCountsWhatIsLost(t *testing.T) {
 		if last.Lost != 7 || last.Ticks != uint64(taken)+last.Lost {
 			t.Errorf("%d threads: the last one taken is tick %d with %d lost, after %d", c.threads, last.Ticks, last.Lost, taken)
 		}
-		// At the end too what is lost is said, though no sample comes behind it.
+		// At the end, the losses are reported even if no later sample comes.
 		put(c.room + 5)
 		h.End(atOnce, func(s *Sample) { taken++; last = s.Reads })
 		if last.Ticks != x.Reads.Ticks || last.Lost != 7+4 || uint64(taken)+last.Lost != last.Ticks {
@@ -54,8 +55,8 @@ func TestHandoverCountsWhatIsLost(t *testing.T) {
 	}
 }
 
-// TestHandoverAllocatesNothing: in the steady state a tick's sample goes into memory that there is, and shares none
-// with it.
+// TestHandoverAllocatesNothing: in the steady state, a sample is copied into existing memory. The copy shares no memory
+// with the original.
 func TestHandoverAllocatesNothing(t *testing.T) {
 	h := New()
 	x := sampler.Sample{Ractors: []sampler.Ractor{{Queue: []sampler.ThreadID{1, 2}}}, Threads: make([]sampler.Thread, 10)}
@@ -72,7 +73,8 @@ func TestHandoverAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestHandoverKeepsOrder: what one goroutine hands over comes to the other whole and in order, while both go on.
+// TestHandoverKeepsOrder: one goroutine hands over samples while another takes them. The samples arrive complete and in
+// order.
 func TestHandoverKeepsOrder(t *testing.T) {
 	h := New()
 	const all = 20 * maxWaiting

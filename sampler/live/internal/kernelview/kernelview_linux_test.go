@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/kernel"
 )
 
-// worker is a native thread of this test that computes, or sleeps in read(2), as it is told.
+// worker is a native thread of this test. It sleeps in read(2) if sleep is true, and otherwise computes.
 type worker struct {
 	tid   int32
 	in    int // what it reads from
@@ -38,7 +38,7 @@ func startWorker(t *testing.T) *worker {
 		var one [1]byte
 		for !w.quit.Load() {
 			if w.sleep.Load() {
-				_, _ = unix.Read(w.in, one[:]) // its byte says nothing
+				_, _ = unix.Read(w.in, one[:]) // the content of the byte does not matter
 			}
 		}
 	}()
@@ -60,7 +60,7 @@ func (w *worker) wake(t *testing.T) {
 	}
 }
 
-// until waits until the kernel says that the thread is in a call.
+// until waits until the kernel reports that the thread is in a call.
 func (w *worker) until(t *testing.T, tasks *kernel.Tasks, want string) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
@@ -77,8 +77,8 @@ func (w *worker) until(t *testing.T, tasks *kernel.Tasks, want string) {
 	}
 }
 
-// viewOfWorker returns a kernelView of this test whose clock is now, and a sample with the worker as a thread in a
-// blocking region.
+// viewOfWorker returns a View of this test whose clock is now. It also returns a sample that has the worker as a thread
+// in a blocking region.
 func viewOfWorker(t *testing.T, w *worker, now *int64) (*View, *sampler.Sample) {
 	t.Helper()
 	tasks, err := kernel.OpenTasks(os.Getpid(), sampler.NewDictionary())
@@ -93,8 +93,8 @@ func viewOfWorker(t *testing.T, w *worker, now *int64) (*View, *sampler.Sample) 
 	}
 }
 
-// A thread that slept while the owner field named it, and goes on without the GVL, is asked about again: the answer
-// about the holder counts for nothing, and kept, it made the whole of a long computation look like I/O.
+// TestAnswerAboutTheHolderEndsWithIt: a thread sleeps while the owner field names it, and goes on without the GVL.
+// ddtop asks the kernel about it again. If it kept the answer about the holder, a long computation would look like I/O.
 func TestAnswerAboutTheHolderEndsWithIt(t *testing.T) {
 	w, now := startWorker(t), int64(1e9)
 	v, s := viewOfWorker(t, w, &now)
@@ -116,8 +116,8 @@ func TestAnswerAboutTheHolderEndsWithIt(t *testing.T) {
 	}
 }
 
-// A thread that computes and sleeps for a moment is found computing in the next tick; when it sleeps on, it is asked
-// ever more rarely.
+// TestOneSleepIsNoTenthOfASecond: if a thread that computes sleeps for a moment, the next tick finds it computing
+// again. If it sleeps on, ddtop asks about it less and less often.
 func TestOneSleepIsNoTenthOfASecond(t *testing.T) {
 	rubytest.OftenEnough(t)
 	w, now := startWorker(t), int64(1e9)

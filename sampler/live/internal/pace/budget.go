@@ -62,9 +62,9 @@ const (
 // Budget keeps ddtop's CPU time below a share of one CPU by lowering rates. The Sources of a Group share one Budget,
 // because the limit applies to all of ddtop. Its decisions depend only on its inputs.
 //
-// The CPU time is divided twice, each time into halves. First, awake Sources get one half, and idle Sources (with a slow
-// clock) the other. Then lock ticks get one half, and the additional work of stack ticks the other. What one side does
-// not need, the other may use.
+// The CPU time is divided twice, each time into halves. First, awake Sources get one half, and idle Sources (with a
+// slow clock) the other. Then lock ticks get one half, and the additional work of stack ticks the other. What one side
+// does not need, the other may use.
 type Budget struct {
 	// Share is the share of one CPU that ddtop may use. Zero means no limit.
 	Share float64
@@ -111,8 +111,8 @@ type Budget struct {
 	moreNS    int64
 }
 
-// stretch has the factors by which intervals are longer than requested. idle is the factor by which the intervals of
-// slow clocks are longer than usual. Each is at least 1.
+// Each field is a factor by which intervals are longer than requested, and at least 1. idle applies to the intervals of
+// slow clocks, which it makes longer than usual.
 type stretch struct{ stack, lock, idle float64 }
 
 type tickCost struct {

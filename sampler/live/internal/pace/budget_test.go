@@ -12,32 +12,33 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// spender is a process of ddtop in virtual time: Sources that share a budget, and what takes CPU time beside them. All
+// spender is a ddtop in virtual time. It has Sources that share a budget, and other work that takes CPU time. All
 // Sources serve requests.
 type spender struct {
 	b       *Budget
 	sources []*Clock
-	last    []int64 // what the last stack tick of each took
-	// lock and stack are the CPU time of a tick of either kind, in ns, at a time, of a Source.
+	last    []int64 // the cost of the last stack tick of each Source
+	// lock and stack return the CPU time of a tick of each kind, in ns, for a Source at a time.
 	lock, stack func(source int, now int64) float64
-	// beside is the share of a CPU that the rest takes, perTick what it takes of each tick, as a ratio to that.
+	// beside is the share of a CPU that other work takes. perTick is the cost of further work for each tick, relative
+	// to the tick's own cost.
 	beside, perTick float64
-	// start is the CPU time of what ddtop does once, in the first startTakesNS.
+	// start is the CPU time of work that ddtop does once, in the first startTakesNS.
 	start float64
-	// exact: all ticks are at the stack rate.
+	// exact is true if all ticks come at the stack rate.
 	exact bool
 
 	cpu   []spending
 	sum   float64
-	extra float64 // of the ticks' company
-	ticks []int64 // when the first Source's were
+	extra float64 // the further work for ticks
+	ticks []int64 // times of the first Source's ticks
 	stk   int
 }
 
-// startTakesNS is how long it takes to start on a full machine, in ns.
+// startTakesNS is how long the start of ddtop takes on a full machine, in ns.
 const startTakesNS = 3e9
 
-// spending is the CPU time up to a time.
+// spending is the total CPU time at a time.
 type spending struct {
 	at int64
 	ns float64
@@ -57,7 +58,7 @@ func newSpender(share float64, n int) *spender {
 	return s
 }
 
-// run lets time pass up to an instant.
+// run lets virtual time pass up to until.
 func (s *spender) run(until int64) {
 	for {
 		at := 0
@@ -77,7 +78,7 @@ func (s *spender) run(until int64) {
 		}
 		s.b.Pace(c, 1e9/s.b.stackHz, 1e9/lockHz)
 		depth, _ := c.Tick(now)
-		cost := s.lock(at, now) // of each tick
+		cost := s.lock(at, now) // the cost of this tick
 		if depth == sampler.StackTick {
 			cost = s.stack(at, now)
 			if at == 0 {
@@ -100,7 +101,7 @@ func (s *spender) run(until int64) {
 	}
 }
 
-// most is the largest share of a CPU that was taken over any time of a length.
+// most returns the largest share of a CPU that was taken over any interval of a length.
 func (s *spender) most(window int64) float64 {
 	var most float64
 	from := 0
@@ -113,7 +114,7 @@ func (s *spender) most(window int64) float64 {
 	return most
 }
 
-// rates are those of the first Source between two times, of all ticks and of those with stacks, in Hz.
+// rates lets time pass. It returns the first Source's rates in this time, of all ticks and of ticks with stacks, in Hz.
 func (s *spender) rates(from int64) (lock, stack float64) {
 	ticks, stacks := len(s.ticks), s.stk
 	now := s.sources[0].Next
@@ -122,8 +123,8 @@ func (s *spender) rates(from int64) (lock, stack float64) {
 	return float64(len(s.ticks)-ticks) / d, float64(s.stk-stacks) / d
 }
 
-// TestBudgetHolds: whatever ticks cost, and however that changes, no ten seconds take more than the budget, one burst,
-// one tick and the lowest rates.
+// TestBudgetHolds: no interval of ten seconds takes more than the budget, two bursts and one tick. This holds whatever
+// ticks cost, and however their cost changes.
 func TestBudgetHolds(t *testing.T) {
 	const ten, share = 10e9, 0.03
 	constant := func(ns float64) func(int, int64) float64 { return func(int, int64) float64 { return ns } }
@@ -153,7 +154,8 @@ func TestBudgetHolds(t *testing.T) {
 			s := newSpender(share, c.sources)
 			s.lock, s.stack, s.beside, s.perTick = c.lock, c.stack, c.beside, c.perTick
 			s.run(60e9)
-			// Twice the burst: saved up, and overdrawn before all ticks wait. The lowest rates are paid in any case.
+			// One burst can be saved up, and another can be overdrawn before all ticks wait. Ticks at the lowest rates
+			// are paid in any case.
 			dearest := 0.0
 			for i := 1; i < len(s.cpu); i++ {
 				dearest = max(dearest, s.cpu[i].ns-s.cpu[i-1].ns)
@@ -168,8 +170,8 @@ func TestBudgetHolds(t *testing.T) {
 	}
 }
 
-// TestBudgetIsUsed: rates are what was asked for where that costs less, are near what the budget allows where it does
-// not, and come back when there is room again.
+// TestBudgetIsUsed: if the requested rates cost less than the budget, they are used. If they cost more, the rates come
+// near what the budget allows. When there is room again, they rise again.
 func TestBudgetIsUsed(t *testing.T) {
 	s := newSpender(0.03, 1)
 	s.lock = func(_ int, now int64) float64 {
@@ -193,7 +195,7 @@ func TestBudgetIsUsed(t *testing.T) {
 	}
 }
 
-// TestBudgetIsSteady: rates that have fallen stand, rather than to swing.
+// TestBudgetIsSteady: rates that have fallen stay nearly constant.
 func TestBudgetIsSteady(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	s := newSpender(0.03, 1)
@@ -206,13 +208,14 @@ func TestBudgetIsSteady(t *testing.T) {
 		lock, _ := s.rates(1e9)
 		least, most = min(least, lock), max(most, lock)
 	}
-	// A second's ticks differ by chance, too: some 15 of 250 with jitter of half an interval.
+	// The ticks of a second also vary by chance: by about 15 of 250 with a jitter of half an interval.
 	if most > 1.4*least {
 		t.Errorf("of the same ticks there were %.0f to %.0f a second", least, most)
 	}
 }
 
-// TestBudgetLeavesNoHole: a single dear tick is paid from what was saved up, and by rates that are lower for a while.
+// TestBudgetLeavesNoHole: a single expensive tick is paid from what was saved up, and by lower rates for a while. It
+// leaves no long gap without ticks.
 func TestBudgetLeavesNoHole(t *testing.T) {
 	s := newSpender(0.03, 1)
 	s.stack = func(_ int, now int64) float64 {
@@ -230,13 +233,13 @@ func TestBudgetLeavesNoHole(t *testing.T) {
 	}
 }
 
-// TestBudgetOfMany: a Source that is idle leaves its part to the others.
+// TestBudgetOfMany: an idle Source leaves its part of the budget to the others.
 func TestBudgetOfMany(t *testing.T) {
 	one := newSpender(0.03, 1)
 	one.run(20e9)
 	want, _ := one.rates(10e9)
 	s := newSpender(0.03, 2)
-	s.sources[1].Next = math.MaxInt64 // as good as idle
+	s.sources[1].Next = math.MaxInt64 // as if idle
 	s.b.Count(-1, +1)
 	s.run(20e9)
 	if got, _ := s.rates(10e9); got < 0.8*want {
@@ -244,8 +247,8 @@ func TestBudgetOfMany(t *testing.T) {
 	}
 }
 
-// TestBudgetOfAFleet: of fifty Sources whose changes are soon known without ticks, each tick reads stacks. There are
-// enough stacks for figures of a minute, also if there was no time for stacks at first. Ticks are close enough.
+// TestBudgetOfAFleet: fifty Sources whose changes are soon known without ticks. Each tick reads stacks. A minute has
+// enough stacks for figures, even if there was no time for stacks at first. Ticks are close enough to each other.
 func TestBudgetOfAFleet(t *testing.T) {
 	const second = int64(1e9)
 	s := newSpender(0.015, 50)
@@ -275,8 +278,8 @@ func TestBudgetOfAFleet(t *testing.T) {
 	}
 }
 
-// TestBudgetOfWorkersWithoutRequests: more than the limit is taken for figures of requests only if workers serve
-// requests. It is never more than the most that may be taken, also if handing on a sample costs more than the tick.
+// TestBudgetOfWorkersWithoutRequests: ddtop takes more than the limit for figures of requests only if enough workers
+// serve requests. It never takes more than the highest share, even if handing on a sample costs more than the tick.
 func TestBudgetOfWorkersWithoutRequests(t *testing.T) {
 	const ten, share, most = 10e9, 0.03, 0.06
 	for _, c := range []struct {
@@ -315,7 +318,7 @@ func TestBudgetOfWorkersWithoutRequests(t *testing.T) {
 	}
 }
 
-// idle makes all Sources from one on idle, and those before it busy.
+// idle makes the Sources from the index from on idle, and the Sources before it busy.
 func (s *spender) idle(from int, now int64) {
 	for i, c := range s.sources {
 		switch slow := i >= from; {
@@ -329,8 +332,8 @@ func (s *spender) idle(from int, now int64) {
 	}
 }
 
-// TestBudgetOfIdle: many Sources that are all idle take no more than the budget, which shows, and owe nothing for which
-// those that wake up later would have to wait. A few take what they want.
+// TestBudgetOfIdle: many idle Sources take no more than the budget, and the budget reports lowered rates. They cause no
+// debt that delays Sources which wake up later. A few idle Sources take what they want.
 func TestBudgetOfIdle(t *testing.T) {
 	const ten, share = 10e9, 0.015
 	s := newSpender(share, 40)
@@ -356,7 +359,8 @@ func TestBudgetOfIdle(t *testing.T) {
 	}
 }
 
-// TestBudgetForgives: what the lowest rates have overdrawn for long is made good within seconds once there is room.
+// TestBudgetForgives: ticks at the lowest rates overdraw the budget for a long time. Once they become cheap, the debt
+// is gone within seconds.
 func TestBudgetForgives(t *testing.T) {
 	s := newSpender(0.01, 8)
 	s.b.Ask(50, 500)
@@ -386,7 +390,7 @@ func TestBudgetForgives(t *testing.T) {
 	}
 }
 
-// TestBudgetOff: without one nothing is stretched and nothing is asked.
+// TestBudgetOff: without a budget, no interval is lengthened, and the CPU time is not asked for.
 func TestBudgetOff(t *testing.T) {
 	b := NewBudget(0)
 	c := NewClock(100, 1000, 0)
@@ -398,8 +402,8 @@ func TestBudgetOff(t *testing.T) {
 	b.Look(1e9, func() (int64, error) { t.Error("looked"); return 0, nil }, sampler.Pressure{}, new(Press))
 }
 
-// TestBudgetOfAFullMachine: half of it is in force from the second look on at which no CPU is free, and all of it again
-// from the second on at which one is.
+// TestBudgetOfAFullMachine: if no CPU is free at two consecutive readings, half of the budget applies. If a CPU is free
+// at two consecutive readings, all of it applies again. Pressure in the cgroup counts as well.
 func TestBudgetOfAFullMachine(t *testing.T) {
 	b, now, idle := NewBudget(0.03), int64(0), int64(0)
 	var own Press
@@ -430,8 +434,8 @@ func TestBudgetOfAFullMachine(t *testing.T) {
 	}
 }
 
-// TestBudgetOfSeveralCgroups: each process's pressure is compared with its own, whoever looks at the machine; one that
-// is pressed is enough, until it ends. The machine is asked once for all.
+// TestBudgetOfSeveralCgroups: each process's pressure is compared with its own earlier pressure. If one process is
+// under pressure, half of the budget applies until this process ends. The machine is read once for all processes.
 func TestBudgetOfSeveralCgroups(t *testing.T) {
 	b, now, asked := NewBudget(0.03), int64(0), 0
 	var own [2]Press
@@ -470,11 +474,11 @@ func TestBudgetOfSeveralCgroups(t *testing.T) {
 	}
 }
 
-// TestBudgetHasNoBias: of a program that is dearer to read for a third of its time, at random, that third is seen, for
-// phases that are shorter, as long as and longer than the time between ticks and than what the rates are decided from:
-// by all ticks, of phases ten times as dear, and by those that read stacks, of ones three hundred times as dear, each
-// of which overdraws what is saved up. A clock that rests after each tick in proportion to what that took, which the
-// test must tell from it, sees more.
+// TestBudgetHasNoBias: a program is expensive to read for a third of its time, in random phases. ddtop must see it in
+// this third. The phases are shorter than, equal to or longer than the interval between ticks, and the interval from
+// which rates are decided. First, all ticks count, and cost ten times as much in a phase. Then only stack ticks count,
+// and cost three hundred times as much. Each of them overdraws what is saved up. A clock that rests after each tick in
+// proportion to its cost sees more than a third. The test must detect this bias.
 func TestBudgetHasNoBias(t *testing.T) {
 	for _, meanNS := range []float64{1e6, 20e6, 500e6} {
 		for _, c := range []struct {
@@ -487,15 +491,15 @@ func TestBudgetHasNoBias(t *testing.T) {
 			{dearNS: 30e6, until: 12_000e9, stacks: true},
 		} {
 			if c.stacks && meanNS > 100e6 {
-				continue // as long as the time between two readings of stacks: these see little
+				continue // the same length as the interval between two stack readings, so these see little
 			}
 			p := newPhases(meanNS, c.until)
 			s := newSpender(0.03, 1)
 			if c.stacks {
 				s.b.Ask(100, 100)
 			}
-			var seen []bool // by each tick
-			var looks []int // which of them count
+			var seen []bool // by tick, whether it was in an expensive phase
+			var looks []int // indexes of the ticks that count
 			cost := func(dear bool) float64 {
 				if dear {
 					return c.dearNS
@@ -510,7 +514,7 @@ func TestBudgetHasNoBias(t *testing.T) {
 				}
 				return 1e5
 			}
-			s.stack = func(int, int64) float64 { // after lock
+			s.stack = func(int, int64) float64 { // called after lock
 				if c.stacks {
 					looks = append(looks, len(seen)-1)
 				}
@@ -533,7 +537,7 @@ func TestBudgetHasNoBias(t *testing.T) {
 				}
 			}
 			got, want := hits/sum, p.share(at(0), at(len(looks)-1))
-			// Looks at one phase are one look.
+			// Several samples of one phase count as one sample.
 			bound := odds.Within(min(odds.Effective(sum, squares), float64(len(p.turns))))
 			text := fmt.Sprintf("phases of %g and %g ms, stacks %t, rests %t: %.4f of the time, truly %.4f, bound %.4f, %d looks",
 				2*meanNS/1e6, meanNS/1e6, c.stacks, c.rests, got, want, bound, len(looks))
@@ -547,9 +551,10 @@ func TestBudgetHasNoBias(t *testing.T) {
 	}
 }
 
-// phases are those of a program: cheap ones and, from the second on each other one, dear ones of twice the length.
+// phases are the phases of a program. Every other phase is expensive, from the second on. Cheap phases are twice as
+// long on average.
 type phases struct {
-	turns []int64 // when they begin
+	turns []int64 // times when phases begin
 	at    int
 }
 
@@ -566,7 +571,7 @@ func newPhases(meanNS float64, until int64) *phases {
 	return p
 }
 
-// dear reports whether a time, which is never before the last one, is in a dear phase.
+// The result is true if now is in an expensive phase. now must not decrease from call to call.
 func (p *phases) dear(now int64) bool {
 	for p.at+1 < len(p.turns) && p.turns[p.at+1] <= now {
 		p.at++
@@ -574,7 +579,7 @@ func (p *phases) dear(now int64) bool {
 	return p.at%2 == 1
 }
 
-// share is what the dear ones take of a stretch of time.
+// share returns the share that expensive phases have of an interval.
 func (p *phases) share(from, to int64) float64 {
 	var ns float64
 	for i := 1; i+1 < len(p.turns); i += 2 {
@@ -583,8 +588,8 @@ func (p *phases) share(from, to int64) float64 {
 	return ns / float64(to-from)
 }
 
-// TestBudgetInExactMode: what ticks at the stack rate alone take is not taken for what they would take at the lock
-// rate.
+// TestBudgetInExactMode: in exact mode, all ticks come at the stack rate. The budget must not take their cost for the
+// cost of ticks at the lock rate.
 func TestBudgetInExactMode(t *testing.T) {
 	for _, exact := range []bool{false, true} {
 		s := newSpender(0.05, 1) // at full rates they take 8 % of a CPU, at the stack rate 3 %
@@ -607,8 +612,8 @@ func TestBudgetInExactMode(t *testing.T) {
 	}
 }
 
-// TestBudgetOfStarting: work that is done once, at the start, takes few stacks from the first ten seconds. It takes at
-// most a tenth if more than the limit is taken, and otherwise a fifth.
+// TestBudgetOfStarting: work that is done once, at the start, takes few stacks from the first ten seconds. On a full
+// machine, where ddtop may take more than the limit, it takes at most a tenth. Otherwise it takes at most a fifth.
 func TestBudgetOfStarting(t *testing.T) {
 	for _, full := range []bool{false, true} {
 		stacks := func(start float64) int {
@@ -632,9 +637,10 @@ func TestBudgetOfStarting(t *testing.T) {
 	}
 }
 
-// TestBudgetForFiguresThatCanBe: more is taken only for kinds of figures that have their least quality then. Fifty
-// processes whose changes are known can't have enough stacks in ten seconds, so the limit holds. They can in a minute.
-// Sixteen can have enough stacks in ten seconds, and not enough for requests. Each has stacks at the lowest rate.
+// TestBudgetForFiguresThatCanBe: ddtop takes more only for kinds of figures that reach their least quality by it. Fifty
+// processes with known changes cannot have enough stacks in ten seconds, so the limit holds. In a minute they can.
+// Sixteen processes can have enough stacks in ten seconds, but not enough for requests. Each process has stacks at the
+// lowest rate.
 func TestBudgetForFiguresThatCanBe(t *testing.T) {
 	for _, c := range []struct {
 		sources int
@@ -664,8 +670,8 @@ func TestBudgetForFiguresThatCanBe(t *testing.T) {
 	}
 }
 
-// TestBudgetForQuality: figures have their least quality where the most that may be taken is enough for that, and no
-// more than it takes is taken. A limit that was asked for holds in any case.
+// TestBudgetForQuality: if the highest allowed share is enough, figures have their least quality. ddtop takes no more
+// than this needs. A requested limit always holds.
 func TestBudgetForQuality(t *testing.T) {
 	lockHz, stackHz := sampler.LeastRates(sampler.QualityWindow, false, sampler.NumFigures)
 	for _, c := range []struct {
@@ -702,7 +708,7 @@ func TestBudgetForQuality(t *testing.T) {
 			if c.exact {
 				least = stackHz
 			}
-			// The quality aimed at is twice the least.
+			// The budget aims at twice the least quality.
 			if got := lock >= least/2 && stack >= stackHz/2; got != c.enough {
 				t.Errorf("%.1f samples and %.1f stacks a second, for the least quality %.1f and %.1f: enough is %v", lock, stack, least/2, stackHz/2, got)
 			}
@@ -724,8 +730,8 @@ func TestBudgetForQuality(t *testing.T) {
 	}
 }
 
-// TestBudgetAfterExpensiveTicks: rates recover although they had to fall far. While few ticks come, few decisions do.
-// So each decision must raise the rates by more.
+// TestBudgetAfterExpensiveTicks: rates recover although they had to fall far. While there are few ticks, there are few
+// decisions, so each decision must raise the rates by more.
 func TestBudgetAfterExpensiveTicks(t *testing.T) {
 	const expensiveNS = 2e9
 	stacks := func(lock, stack float64) int {

@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// run drives a clock for a virtual second and counts.
+// run lets a clock tick for ns of virtual time, and counts its ticks.
 func run(c *Clock, from int64, ns int64, busy bool, delay func(i int) int64) (ticks, stacks int, late uint64) {
 	now := from
 	for i := 0; now < from+ns; i++ {
@@ -79,8 +79,9 @@ func TestClockSlowsDownAndComesBack(t *testing.T) {
 	}
 }
 
-// TestClockSlowsDownSoonerAtTheStart: what was idle from the first look on is looked at less often after a tenth of the
-// time, but not before it was looked at firstTicks times, and what has run once only after all of it.
+// TestClockSlowsDownSoonerAtTheStart: if a process is idle from the first sample on, its clock slows down after a tenth
+// of the usual time. The clock must have made firstTicks ticks before. If a thread has run once, the clock slows down
+// only after the usual time.
 func TestClockSlowsDownSoonerAtTheStart(t *testing.T) {
 	c := NewClock(100, 1000, 0)
 	run(c, 0, 90e6, false, none)
@@ -94,7 +95,7 @@ func TestClockSlowsDownSoonerAtTheStart(t *testing.T) {
 	c = NewClock(100, 1000, 0)
 	run(c, 0, 200e6, false, func(i int) int64 {
 		if i == 0 {
-			return 180e6 // the first look reads every name
+			return 180e6 // the first sample reads all names
 		}
 		return 0
 	})
@@ -110,8 +111,8 @@ func TestClockSlowsDownSoonerAtTheStart(t *testing.T) {
 	}
 }
 
-// TestGlanceGap: between looks a sample comes ten times a second while something runs, more rarely where that would
-// take more than a fifth of what ddtop may, and twice a second in any case.
+// TestGlanceGap: if glances are made in between, a sample comes ten times a second while a thread runs. It comes more
+// rarely if samples would take more than a fifth of ddtop's share. It always comes at least twice a second.
 func TestGlanceGap(t *testing.T) {
 	for _, c := range []struct {
 		sampleNS int64
@@ -128,8 +129,8 @@ func TestGlanceGap(t *testing.T) {
 	}
 }
 
-// TestIdleClockOfKnownChanges: while each change is known, an idle clock ticks eight times a second. Once nothing has
-// run for ten seconds, it ticks four times. A sign of life brings the full rate back.
+// TestIdleClockOfKnownChanges: while each change is known, an idle clock ticks eight times a second. If nothing has run
+// for ten seconds, it ticks four times a second. When a thread runs, the full rate comes back.
 func TestIdleClockOfKnownChanges(t *testing.T) {
 	c := NewClock(100, 100, 0)
 	c.Exact, c.Slow = true, true

@@ -2,8 +2,8 @@ package pace
 
 import "testing"
 
-// TestCredit: looks between two ticks take no more than their part of the budget, and what was not used is not
-// saved up for ever.
+// TestCredit: readings between two ticks take no more than their part of the budget. Unused credit is saved only for a
+// limited time.
 func TestCredit(t *testing.T) {
 	c := Credit{Part: LooksPart}
 	const share, cost = 0.03, 200_000
@@ -22,8 +22,8 @@ func TestCredit(t *testing.T) {
 	}
 }
 
-// TestBells: a process whose threads seldom move has each record wake the clock. One whose threads move all the time
-// does so at a bounded rate.
+// TestBells: if a process's threads seldom move, each record wakes the clock. If they move all the time, records wake
+// the clock at a limited rate.
 func TestBells(t *testing.T) {
 	const second = int64(1e9)
 	var b Bells

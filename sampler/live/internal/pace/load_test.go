@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestLoadOfSeveralProcesses: what records of all processes cost is kept within the limit, by letting go of the process
-// that makes the most.
+// TestLoadOfSeveralProcesses: if the records of all processes cost more than the limit, ddtop stops following the
+// process that makes the most.
 func TestLoadOfSeveralProcesses(t *testing.T) {
 	const processes, second = 10, int64(1e9)
 	var l RecordLoad
@@ -20,7 +20,7 @@ func TestLoadOfSeveralProcesses(t *testing.T) {
 			}
 			n := 1300
 			if i == 3 {
-				n = 13_000 // less than one process may
+				n = 13_000 // less than a single process may make
 			}
 			rate += float64(n)
 			l.Add(&own[i], now, second, uint64(n), 0.03)
@@ -40,7 +40,8 @@ func TestLoadOfSeveralProcesses(t *testing.T) {
 	}
 }
 
-// TestMoreThanTheUsualShare: records and looks may take what is in force, also where that is more than the usual share.
+// TestMoreThanTheUsualShare: records and readings between ticks may take the share in force, even if it is more than
+// the usual share.
 func TestMoreThanTheUsualShare(t *testing.T) {
 	b := NewBudget(0.03)
 	if got := b.InForce(); got != 0.03 {
@@ -59,7 +60,7 @@ func TestMoreThanTheUsualShare(t *testing.T) {
 	}
 }
 
-// TestBesideRecords: other readings have what is in force, if records leave so much. They never have next to nothing.
+// TestBesideRecords: other readings have the share in force, or what records leave of it. They always have a minimum.
 func TestBesideRecords(t *testing.T) {
 	for _, c := range []struct {
 		name        string

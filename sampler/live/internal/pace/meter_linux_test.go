@@ -9,12 +9,12 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// TestMeter: it counts the CPU time of its own thread and of its helper, and of no other thread. Readings around its
-// own are the bounds.
+// TestMeter: a Meter counts the CPU time of its own thread and of its helper, and of no other thread. The test reads
+// both times before and after the Meter does. These readings are the bounds.
 func TestMeter(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	// worker is a thread that takes CPU time when it is told to.
+	// worker starts a thread. It takes CPU time when work is called.
 	worker := func() (tid int, work func()) {
 		tids, order, done := make(chan int), make(chan struct{}), make(chan struct{})
 		attach.OnOwnThread(func() {
@@ -58,7 +58,7 @@ func TestMeter(t *testing.T) {
 	workSecond()
 	workBeside()
 	check("one helper", from, to, own, first)
-	// Another one takes its place: all that it took counts.
+	// Another helper takes its place. All CPU time that the new helper has ever taken counts.
 	from = sum(own)
 	m.Since()
 	to = sum(own)

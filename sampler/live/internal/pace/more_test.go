@@ -2,8 +2,8 @@ package pace
 
 import "testing"
 
-// TestMoreForATime: more of a CPU pays for higher rates for a time. Then the budget holds as if there had been none of
-// it. It can be ended before its time.
+// TestMoreForATime: TakeMore allows a larger share of a CPU for a time, so that rates are higher. After that time the
+// budget holds again, as if nothing had happened. TakeMore can also be ended earlier.
 func TestMoreForATime(t *testing.T) {
 	const share, more, second = 0.03, 0.25, int64(1e9)
 	cost := func(s *spender, fromNS, toNS int64) float64 {
@@ -15,7 +15,7 @@ func TestMoreForATime(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		forNS  int64
-		endsNS int64 // when it is ended by hand
+		endsNS int64 // when it is ended early, or zero
 	}{{"30 s", 30 * second, 0}, {"ended after 12 s", 30 * second, 32 * second}} {
 		s := newSpender(share, 1)
 		s.lock = func(int, int64) float64 { return 200e3 } // 1,000 a second take a fifth of a CPU
@@ -31,7 +31,7 @@ func TestMoreForATime(t *testing.T) {
 			s.b.TakeMore(more, s.sources[0].Next)
 			after = c.endsNS
 		}
-		// One burst of what was allowed before may be left, and a second passes until the rates are lower.
+		// A burst that was saved up at the larger share may be left. The rates are lowered within a second.
 		if got := cost(s, after+2*second, after+12*second); got > 1.1*share {
 			t.Errorf("%s: %.3f are taken after it, not %.2f", c.name, got, share)
 		}

@@ -16,8 +16,8 @@ import (
 
 func newTold() *Sleeper { return &Sleeper{told: true} }
 
-// TestMonitorThread: the thread that is slowed down runs no goroutine, and sleeps as the scheduler's monitor thread
-// does. (Others may sleep like that for a moment, when they look for work.)
+// TestMonitorThread: monitorThread finds the thread that ddtop slows down. This thread runs no goroutine, and sleeps as
+// the scheduler's monitor thread does. Other threads may sleep like this for a moment, when they search for work.
 func TestMonitorThread(t *testing.T) {
 	tid, err := monitorThread()
 	if err != nil {
@@ -30,7 +30,7 @@ func TestMonitorThread(t *testing.T) {
 	}
 	over := make(chan struct{})
 	defer close(over)
-	go func() { // a processor in use: the monitor thread looks at it
+	go func() { // keeps a processor in use, so that the monitor thread checks it
 		for {
 			select {
 			case <-over:
@@ -61,10 +61,10 @@ func TestMonitorThread(t *testing.T) {
 	}
 }
 
-// workingThreads are the tids of one thread more than there were, each of which has a goroutine locked to it: those
-// that were idle are among them.
+// workingThreads returns the TIDs of threads that run goroutines. It locks a goroutine to each of one thread more than
+// there are, so that it also gets the idle threads.
 func workingThreads() (tids []int) {
-	threads, _ := os.ReadDir("/proc/self/task") // without it monitorThread fails too
+	threads, _ := os.ReadDir("/proc/self/task") // if this fails, monitorThread fails too
 	over := make(chan struct{})
 	defer close(over)
 	found := make(chan int)
@@ -82,7 +82,8 @@ func workingThreads() (tids []int) {
 	return tids
 }
 
-// TestSleepLetsTheCollectorGo: the world is stopped and started again and again while the clock's thread sleeps.
+// TestSleepLetsTheCollectorGo: while the clock's thread sleeps, Go stops and starts the world repeatedly. A sleeping
+// thread does not delay a stop.
 func TestSleepLetsTheCollectorGo(t *testing.T) {
 	rubytest.OftenEnough(t)
 	for name, c := range map[string]struct {
@@ -90,9 +91,9 @@ func TestSleepLetsTheCollectorGo(t *testing.T) {
 		ns      int64
 	}{"short": {newUntold, timerSleepNS}, "timer": {newUntold, 3 * timerSleepNS}, "told": {newTold, timerSleepNS}} {
 		t.Run(name, func(t *testing.T) {
-			// One that waited for the sleep would stop the world once before it and once at its end.
+			// If a stop waited for the sleep, there would be one stop before the sleep and one at its end.
 			const enough = 4
-			var sleeping atomic.Int64 // the number of the sleep going on; 0: none
+			var sleeping atomic.Int64 // the number of the present sleep, or zero if the thread is awake
 			done := make(chan struct{})
 			var over atomic.Bool
 			go func() {
@@ -127,7 +128,7 @@ func TestSleepLetsTheCollectorGo(t *testing.T) {
 	}
 }
 
-// TestSleepWithoutATimer: where there is no descriptor for one, it sleeps as long.
+// TestSleepWithoutATimer: if no descriptor is left for a timer, the Sleeper still sleeps long enough.
 func TestSleepWithoutATimer(t *testing.T) {
 	broken := newUntold()
 	broken.Close()
@@ -140,7 +141,7 @@ func TestSleepWithoutATimer(t *testing.T) {
 	}
 }
 
-// TestSleepIsNotShort: a sleep that signals end goes on until its time.
+// TestSleepIsNotShort: if a signal interrupts a sleep, the sleep goes on until its time.
 func TestSleepIsNotShort(t *testing.T) {
 	for name, sleeper := range map[string]func() *Sleeper{"told": newTold, "untold": newUntold} {
 		t.Run(name, func(t *testing.T) { sleepsLongEnough(t, sleeper) })
@@ -165,17 +166,17 @@ func sleepsLongEnough(t *testing.T, sleeper func() *Sleeper) {
 	for {
 		select {
 		case worst := <-done:
-			if worst < -10_000 { // the two clocks are tied to each other to within less (epoch)
+			if worst < -10_000 { // the two clocks agree to within less than this (epoch)
 				t.Errorf("woke up %v too early", time.Duration(-worst))
 			}
 			return
 		default:
-			runtime.GC() // which signals
+			runtime.GC() // a collection sends signals
 		}
 	}
 }
 
-// TestSleepEnds: a long sleep ends when it is not wanted any more.
+// TestSleepEnds: a long sleep ends when the function passed to Unless returns true.
 func TestSleepEnds(t *testing.T) {
 	for name, sleeper := range map[string]func() *Sleeper{"told": newTold, "untold": newUntold} {
 		t.Run(name, func(t *testing.T) {
@@ -192,7 +193,7 @@ func TestSleepEnds(t *testing.T) {
 	}
 }
 
-// TestWake: Wake ends a long sleep that goes on, or else the next one, and no later one.
+// TestWake: Wake ends a long sleep that is in progress. If there is none, it ends the next sleep, and no later one.
 func TestWake(t *testing.T) {
 	sleep := newTold()
 	never := func() bool { return false }

@@ -11,7 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/native/clock"
 )
 
-// TestStopWhileAReadHangs: if a read of the process's memory never comes back, Stop gives up, again and again.
+// TestStopWhileAReadHangs: if a read of the process's memory hangs, Stop gives up. After the read has ended, Stop
+// works.
 func TestStopWhileAReadHangs(t *testing.T) {
 	x := &Run{quit: make(chan struct{}), done: make(chan struct{})}
 	if err := x.Stop(); !errors.Is(err, errHangs) || x.On() {
@@ -37,12 +38,13 @@ func TestExpensiveStacks(t *testing.T) {
 	}
 }
 
-// TestMappingsThatCannotBeRead do not end it: they are read again later, because the error can pass.
+// TestMappingsThatCannotBeRead: if a process's mappings cannot be read, the Run does not end. It reads them again
+// later, because the error can pass.
 func TestMappingsThatCannotBeRead(t *testing.T) {
 	if err := clock.Check(); err != nil {
 		t.Skip(err)
 	}
-	const none = 1 << 22 // there is no process of this number (PID_MAX_LIMIT)
+	const none = 1 << 22 // no process has this PID (PID_MAX_LIMIT)
 	feed, err := clock.Follow(clock.Target{PID: none}, clock.Hz)
 	if err != nil {
 		t.Fatal(err)

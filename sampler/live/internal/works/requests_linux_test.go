@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches"
 )
 
-// TestUncopied: a request that begins without a copy is reported as not found. If a later record has the copy, the
-// request comes after that report.
+// TestUncopied: if a request begins without a copy of its environment, ddtop reports that it was not found. If a later
+// record has the copy, the request follows this report.
 func TestUncopied(t *testing.T) {
 	const us, env1, env2 = 1000, 0x1000, 0x2000
 	var got []exact.Change
@@ -19,7 +19,7 @@ func TestUncopied(t *testing.T) {
 		}
 	}))
 	w, q := New(), new(Requests)
-	q.over.Store(true) // no clock finds what is copied
+	q.over.Store(true) // as if no clock finds what is copied
 	at := int64(0)
 	note := func(serves uint64, copied bool) *switches.Record {
 		at += 100 * us
@@ -56,7 +56,7 @@ func TestUncopied(t *testing.T) {
 	for i := range got {
 		unfound = append(unfound, got[i].Doing.Unfound)
 	}
-	// The end of the first request, the second request twice, its end.
+	// After the end of the first request come the second request, twice, and its end.
 	if n := len(unfound); n < 3 || !unfound[n-3] || !unfound[n-2] || unfound[n-1] {
 		t.Errorf("%+v", got)
 	}

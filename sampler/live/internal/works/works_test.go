@@ -7,8 +7,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches"
 )
 
-// TestWorks: a thread that goes further in than where it waits for work has begun something, by the time between two
-// records. One that comes back has left it. A thread whose looks find nothing is looked at no more.
+// TestWorks: if a thread goes deeper than the frame in which it waits for work, it has begun work. The begin lies
+// between two records. If the thread comes back to this frame, it has left its work. After several readings without
+// work, ddtop reads the thread less often.
 func TestWorks(t *testing.T) {
 	const us = 1000
 	w := New()
@@ -71,8 +72,9 @@ func TestWorks(t *testing.T) {
 	}
 }
 
-// TestCopied: a copied request begins when its thread woke up, and ends when a record shows another one or none. One of
-// another stack than the thread waits on is a fiber's, and is not told.
+// TestCopied: a copied request begins after its thread woke up. It ends when a record shows another request or none. If
+// the copy is from another stack than the one on which the thread waits, it is a fiber's request. ddtop does not report
+// it.
 func TestCopied(t *testing.T) {
 	const us, low, end = 1000, 100, 1000
 	w := New()
@@ -95,7 +97,7 @@ func TestCopied(t *testing.T) {
 	}
 	record(0, 10, 800, 0, true)
 	w.Saw(&sampler.Sample{TimeNS: 20 * us, Threads: []sampler.Thread{{ID: 1, TID: 7, Quality: sampler.StackFresh}}})
-	record(30, 40, 700, 0, false) // it reads the request
+	record(30, 40, 700, 0, false) // the thread reads the request
 	r := record(50, 60, 500, 0xa, true)
 	if _, _, ok := w.Copied(r, 2000, 3000); ok {
 		t.Error("the request of another stack")
@@ -114,7 +116,7 @@ func TestCopied(t *testing.T) {
 	if r := record(92, 94, 450, 0xa, false); r.Ends {
 		t.Error("it goes on")
 	}
-	ends(record(96, 100, 600, 0, true), 100) // it waits further in than it did before
+	ends(record(96, 100, 600, 0, true), 100) // the thread waits further in than before
 	r = record(110, 120, 500, 0xb, false)
 	begins(r, 110, 120)
 	r = record(130, 150, 500, 0xc, false)
@@ -124,7 +126,7 @@ func TestCopied(t *testing.T) {
 	if r := record(190, 200, 800, 0, true); r.Ends || !r.Left {
 		t.Error("it has ended already")
 	}
-	record(210, 220, 700, 0, false) // it can serve a short request from here on
+	record(210, 220, 700, 0, false) // from here on the thread can serve a short request
 	r = record(230, 240, 500, 0xd, false)
 	begins(r, 210, 240)
 	if r := record(250, 260, 500, switches.ServesUnread, true); r.Ends || r.Left {
@@ -133,7 +135,7 @@ func TestCopied(t *testing.T) {
 	ends(record(270, 280, 800, 0, true), 280)
 	record(290, 300, 800, switches.ServesUnread, true)
 	r = record(310, 320, 500, 0xe, false)
-	begins(r, 290, 320) // it can have begun when memory could not be read
+	begins(r, 290, 320) // the request can have begun while memory could not be read
 	record(330, 340, 800, 0, true)
 	w.Take(nil)
 	record(350, 360, 500, 0xf, true)
@@ -149,8 +151,8 @@ func TestCopied(t *testing.T) {
 	}
 }
 
-// TestRest: a thread that is read for nothing is read ever less often, down to once in mostMissNS. Once it has had
-// work, it is read once in missNS.
+// TestRest: if ddtop reads a thread without finding work, it reads it less and less often, down to once in mostMissNS.
+// After the thread has had work, ddtop reads it once in missNS.
 func TestRest(t *testing.T) {
 	const ms = int64(1e6)
 	w, at := New(), int64(0)
@@ -190,8 +192,8 @@ func TestRest(t *testing.T) {
 	}
 }
 
-// TestFirstRecord: the first record of a thread that a sample has shown without work has it looked at. A thread that no
-// sample has shown is not looked at.
+// TestFirstRecord: if a sample has shown a thread without work, ddtop reads the thread's stack after its first record.
+// A thread that no sample has shown is not read.
 func TestFirstRecord(t *testing.T) {
 	w := New()
 	w.Saw(&sampler.Sample{TimeNS: 1, Threads: []sampler.Thread{{TID: 7, Quality: sampler.StackFresh}, {TID: 8}}})

@@ -16,7 +16,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// TestWordTable gives more words than there is room for: all objects are counted, the last words under others.
+// TestWordTable: if there are more words than fit, all objects are counted. The words that have no room count as
+// others.
 func TestWordTable(t *testing.T) {
 	var w wordTable
 	const more, rounds, scale = 1000, 3, 0x28
@@ -38,7 +39,7 @@ func TestWordTable(t *testing.T) {
 	}
 }
 
-// hostile is memory that holds the same bytes everywhere, but for some words. Some of its pages cannot be read.
+// hostile is a memory that holds the same bytes everywhere, except for some words. Some of its pages cannot be read.
 type hostile struct {
 	data  []byte
 	words map[attach.Address]uint64
@@ -76,8 +77,8 @@ const (
 	hostPages = 70
 )
 
-// newHostile returns a Counter of a heap whose pages, classes and tables are made of data. Their list is right, and so
-// is the place of each page.
+// newHostile returns a Counter of a heap whose pages, classes and tables are made of data. The list of pages is right,
+// and so is the address of each page.
 func newHostile(t testing.TB, version string, data []byte, slot uint16) (*Counter, *hostile) {
 	table, _, err := layout.For(version, "x86_64", false)
 	if err != nil {
@@ -108,7 +109,8 @@ func newHostile(t testing.TB, version string, data []byte, slot uint16) (*Counte
 		at := headersAt + i*header
 		mem.words[list+8*i] = uint64(at)
 		mem.words[at+place("heap_page.start")] = uint64(pagesAt + i*0x10000)
-		// Both counts are in the first word of a header: the size of slots, unless all have 40 bytes, and their number.
+		// The first word of a header has both counts: the size of slots, unless all have 40 bytes, and the number of
+		// slots.
 		counts := uint64(0x4000 / 40)
 		if rel.AtLeast(3, 1) {
 			counts = uint64(slot) | uint64(0x4000/max(slot, 1))<<16
@@ -141,7 +143,7 @@ func newHostile(t testing.TB, version string, data []byte, slot uint16) (*Counte
 	return c, mem
 }
 
-// FuzzHeap counts heaps of hostile memory. A pass must end, in a bounded number of reads, and count each slot once.
+// FuzzHeap: for any content of a heap, a pass ends after a bounded number of reads, and counts each slot once.
 func FuzzHeap(f *testing.F) {
 	slot := make([]byte, 64)
 	for typ := range byte(32) {
@@ -165,7 +167,7 @@ func FuzzHeap(f *testing.F) {
 		}
 		if err != nil {
 			if len(data) > 0 && !bytes.Contains(data, []byte{0xff}) {
-				t.Fatal(err) // all memory is there
+				t.Fatal(err) // all memory can be read, so this is no read error
 			}
 			return
 		}
@@ -195,5 +197,6 @@ func FuzzHeap(f *testing.F) {
 	})
 }
 
-// maxOwned is the most that one object is believed to have elsewhere: as many words as heap.Sizer takes.
+// maxOwned limits the memory that one object can have outside of its slot. It is the greatest size that heap.Sizer
+// accepts.
 const maxOwned = 8 << 40

@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/holders"
 )
 
-// FuzzReferences follows the references of hostile memory. A copy must end, within its limits, and its graph must give
-// paths and sizes.
+// FuzzReferences: for any content of a heap, copying the references ends within the limits. The graph then has paths
+// and sizes.
 func FuzzReferences(f *testing.F) {
 	slot := make([]byte, 80)
 	for typ := range byte(32) {
@@ -57,8 +57,8 @@ func FuzzReferences(f *testing.F) {
 	})
 }
 
-// TestReferencesOfHalfMade reads Arrays and Structs whose length is still the word of what was in the slot before. They
-// have no elements, and do not make the heap too large.
+// TestReferencesOfHalfMade: if an Array or Struct is half made, its length is still a word of the slot's earlier
+// content. It then has no elements, and does not make the heap seem too large.
 func TestReferencesOfHalfMade(t *testing.T) {
 	for _, typ := range []byte{7, 9} {
 		slot := make([]byte, 40)

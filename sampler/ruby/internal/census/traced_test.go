@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 )
 
-// Where newTraced has the tracer's object, its type, its record and its table.
+// Addresses where newTraced puts the tracer's object, its type, its record and its table.
 const (
 	tracerAt  = 0x10000000
 	typeAt    = 0x10001000
@@ -30,8 +30,8 @@ func (h *hostile) put(at attach.Address, text string) {
 	}
 }
 
-// newTraced returns a Counter as newHostile, whose target traces allocations in a table with bound entries. The entries
-// and records are made of data.
+// newTraced is like newHostile, but the target traces allocations in a table with bound entries. The entries and
+// records are made of data.
 func newTraced(t testing.TB, version string, data []byte, slot uint16, bound uint64) (*Counter, *hostile) {
 	c, mem := newHostile(t, version, data, slot)
 	for at := attach.Address(0); at < heap.DataHeader; at += 8 {
@@ -51,8 +51,8 @@ func newTraced(t testing.TB, version string, data []byte, slot uint16, bound uin
 	return c, mem
 }
 
-// FuzzTraced reads the records of a tracer from hostile memory. A count must end, within its limits, and the objects
-// with a place are a part of all objects.
+// FuzzTraced: for any records of a tracer, a count ends within its limits. The objects with a place are a part of all
+// objects.
 func FuzzTraced(f *testing.F) {
 	entry := make([]byte, 64)
 	for typ := range byte(32) {
@@ -69,7 +69,7 @@ func FuzzTraced(f *testing.F) {
 		if len(data) > 1<<10 {
 			return
 		}
-		bound %= 1 << 12 // TestTracedLimits has more
+		bound %= 1 << 12 // TestTracedLimits has larger tables
 		c, mem := newTraced(t, versions[int(release)%len(versions)], data, slot, bound)
 		out, err := c.Count(context.Background(), func() {})
 		pages := maxPasses * (hostPages + 2) * (1 << 17) * 2
@@ -101,7 +101,7 @@ func FuzzTraced(f *testing.F) {
 	})
 }
 
-// TestTracedLimits reads a table that says that it has more entries than fit into memory. The limits end the reading.
+// TestTracedLimits: if a table claims to have more entries than fit into memory, the limits end the reading.
 func TestTracedLimits(t *testing.T) {
 	entry := make([]byte, heap.TracedEntrySize)
 	binary.LittleEndian.PutUint64(entry[8:], pagesAt)
@@ -130,9 +130,9 @@ func TestTracedLimits(t *testing.T) {
 	}
 }
 
-// TestTableIsRebuilt changes the head of the table between two pieces of entries, as Ruby does when it rebuilds a table
-// (rebuild_table, st.c). The piece before is dropped, and the walk is not whole. A real program in TestPlacesOfMoving
-// does the same, but not in every run.
+// TestTableIsRebuilt: if the head of the table changes between two pieces of entries, the piece before is dropped, and
+// the walk is marked as incomplete. Ruby changes the head when it rebuilds a table (rebuild_table, st.c).
+// TestPlacesOfMoving meets this with a real program, but not in every run.
 func TestTableIsRebuilt(t *testing.T) {
 	entry := make([]byte, heap.TracedEntrySize)
 	binary.LittleEndian.PutUint64(entry[8:], pagesAt)
@@ -145,7 +145,7 @@ func TestTableIsRebuilt(t *testing.T) {
 		"in place":            func(w map[attach.Address]uint64) { w[tableAt] += 1 << 32 },
 		"in place, its bound": func(w map[attach.Address]uint64) { w[tableAt+40]-- },
 		"in place, full": func(w map[attach.Address]uint64) {
-			w[tableAt], w[tableAt+16] = 1, 0 // it begins with the count
+			w[tableAt], w[tableAt+16] = 1, 0 // the table begins with the count
 		},
 	} {
 		c, mem := newTraced(t, "3.3.8", bytes.Repeat(entry, 64), 40, bound)
@@ -167,8 +167,8 @@ func TestTableIsRebuilt(t *testing.T) {
 	}
 }
 
-// TestFreedRecords changes the tracer's table behind the pass, as Ruby does if it frees an object and makes another one
-// in its place. The record in freed memory can look the same for long: TestPlacesOfMoving met some in millions.
+// TestFreedRecords: the tracer's table changes behind the pass, as when Ruby frees an object and makes another one in
+// its place. The record in freed memory can look the same for long. TestPlacesOfMoving met a few among millions.
 func TestFreedRecords(t *testing.T) {
 	const power, bound, generation = 20, 4, 7
 	entries := func(hash uint64) []byte {

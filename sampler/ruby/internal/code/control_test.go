@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// otherMemory has ones everywhere, and notes what is read.
+// otherMemory has the byte 1 everywhere, and records the ranges that are read.
 type otherMemory struct{ read []attach.Address }
 
 func (m *otherMemory) Read(attach.Address, []byte) error { return nil }
@@ -21,8 +21,8 @@ func (m *otherMemory) ReadBatch(ranges []attach.Range) (int, error) {
 	return 1, nil
 }
 
-// TestCopiedMemory: values of a copied stack come from the copy. The rest of the stack counts as unreadable, because it
-// has changed since. Only other memory is read.
+// TestCopiedMemory: values of a copied stack come from the copy. The part of the stack that was not copied counts as
+// unreadable, because it has changed since. Only other memory is read live.
 func TestCopiedMemory(t *testing.T) {
 	const low, end = 0x1000, 0x2000
 	live := new(otherMemory)

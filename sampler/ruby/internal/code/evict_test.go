@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestDecodeWhileTheDictionaryEvicts: a stack that was unused for long comes again once its IDs are gone. It is decoded
-// as at first, because the decoder has kept no ID of evicted names.
+// TestDecodeWhileTheDictionaryEvicts: if a stack comes back after its IDs were evicted, it is decoded as at first. The
+// Decoder must not keep IDs of evicted names.
 func TestDecodeWhileTheDictionaryEvicts(t *testing.T) {
 	for _, g := range loadGoldens(t) {
 		t.Run(g.Version, func(t *testing.T) {
@@ -33,7 +33,7 @@ func TestDecodeWhileTheDictionaryEvicts(t *testing.T) {
 			k := sampler.NewKeeper(dict, 1e9)
 			var s sampler.Sample
 			for range 2 * forgetGenerations {
-				for range 6 { // nothing is in use meanwhile
+				for range 6 { // no name is used meanwhile
 					s.TimeNS += 31e9
 					k.Feed(&s, false)
 				}

@@ -9,9 +9,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// FuzzDecode decodes stacks of captured processes in which words were replaced by other words of the same memory, or by
-// any number: pointers to the wrong kind of object, loops, sizes without end. It must end, in a bounded number of
-// reads, with a stack or an error.
+// FuzzDecode: if words of a captured process are replaced by other words of its memory, or by any number, decoding
+// ends. It ends after a bounded number of reads, with a stack or an error. The words can be pointers to the wrong kind
+// of object, loops, or sizes without end.
 func FuzzDecode(f *testing.F) {
 	goldens := loadGoldens(f)
 	places := make([][]attach.Address, len(goldens))
@@ -40,7 +40,7 @@ func FuzzDecode(f *testing.F) {
 			n := binary.LittleEndian.Uint32(edits[2:])
 			value := uint64(n)
 			switch n & 3 {
-			case 0: // a pointer to somewhere that is read
+			case 0: // a pointer to an address that is read
 				value = uint64(places[i][int(n>>2)%len(places[i])])
 			case 1: // another word of this memory
 				var b [8]byte

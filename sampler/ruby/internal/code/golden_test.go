@@ -21,7 +21,7 @@ func raw(s *memtest.GoldenStack) Stack {
 	return Stack{End: s.End, CFP: s.CFP, Frames: s.Frames, Values: s.Used, ValuesAt: s.Values}
 }
 
-// targetOf is the VM of a captured process, as if it lived, with its memory in mem.
+// targetOf returns the VM of a captured process, whose memory is mem.
 func targetOf(p *memtest.Process, mem attach.Memory) (Target, error) {
 	t := Target{Mem: mem, Code: new(Places), Objects: new(heap.Places), VM: p.VM, Symbols: p.Symbols}
 	table, _, err := layout.For(p.Version, p.Machine, p.JmpBuf)
@@ -38,7 +38,7 @@ func targetOf(p *memtest.Process, mem attach.Memory) (Target, error) {
 	return t, t.Objects.Complete(t.Release)
 }
 
-// decoderOf makes a Decoder of it.
+// decoderOf returns a Decoder of a captured process, whose memory is mem.
 func decoderOf(p *memtest.Process, mem attach.Memory) (*Decoder, *sampler.Dictionary, error) {
 	t, err := targetOf(p, mem)
 	dict := sampler.NewDictionary()
@@ -58,7 +58,8 @@ func describe(d *Decoder, dict *sampler.Dictionary, stack *Stack) ([]string, err
 	return out, nil
 }
 
-// TestGolden decodes what was captured of real processes on Debian's Rubies (TestCaptureGolden of package ruby).
+// TestGolden: stacks captured from real processes on Debian's Rubies are decoded as before (TestCaptureGolden of
+// package ruby captures them).
 func TestGolden(t *testing.T) {
 	goldens := loadGoldens(t)
 	if len(goldens) < 4 {

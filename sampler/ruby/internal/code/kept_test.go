@@ -14,8 +14,8 @@ func inward(s *Stack, n, frameSize int) Stack {
 	return out
 }
 
-// TestKept decodes stacks of captured processes after one another, as if one thread had called and returned from each
-// depth to each other. It decodes them with the data kept of the last one, and whole.
+// TestKept: decoding with the data kept from the thread's last stack gives the same as decoding without them. The test
+// goes from each depth of a captured stack to each other depth, as if the thread had called or returned.
 func TestKept(t *testing.T) {
 	for _, g := range loadGoldens(t) {
 		t.Run(g.Version, func(t *testing.T) {
@@ -53,7 +53,8 @@ func TestKept(t *testing.T) {
 							t.Fatalf("%s: %d frames after %d, %d of them kept: another stack than alone",
 								g.Stacks[i].Thread, n-to, n-from, info.Reused)
 						}
-						// All but the innermost of either, and with the rule of rescues the one that it may be about.
+						// The innermost frame of either stack is not kept. With the rule of rescues, neither is the
+						// frame that it may be about.
 						if want := n - max(from, to) - 1; info.Reused > want {
 							t.Fatalf("%s: %d of %d frames kept", g.Stacks[i].Thread, info.Reused, want)
 						}
@@ -68,7 +69,8 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// TestKeptIsForgotten: what is kept is not believed where anything but the inner frames may be another.
+// TestKeptIsForgotten: if something other than the inner frames may have changed, the Decoder takes over no kept
+// frames.
 func TestKeptIsForgotten(t *testing.T) {
 	goldens := loadGoldens(t)
 	g := goldens[len(goldens)-1]
@@ -128,8 +130,8 @@ func TestKeptIsForgotten(t *testing.T) {
 	}
 }
 
-// TestKeptRules cuts made-up stacks in two at each frame: what the outer part has come to, and the inner one on top of
-// it, are what both come to together.
+// TestKeptRules: if a made-up stack is cut in two at any frame, the inner part on top of the kept outer part gives the
+// whole stack.
 func TestKeptRules(t *testing.T) {
 	for _, release := range []string{"2.7.8", "3.3.11", "3.4.9", "4.0.2"} {
 		for _, frames := range [][]string{
@@ -145,8 +147,8 @@ func TestKeptRules(t *testing.T) {
 				t.Fatal(err)
 			}
 			for inner := 1; inner < len(all); inner++ {
-				// The outer part alone, as the stack was before; the frames from the innermost one with code on are
-				// done again.
+				// Decode the outer part alone, as the stack was before. The frames from the innermost one with code on
+				// are decoded again.
 				first := outerFrames{old: true, final: true}
 				d.work = append([]frameWork(nil), all[inner:]...)
 				if err := d.internFrames(&Stack{}, &first); err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// buildIndex makes the succinct index of positions, as compile.c describes it, for an iseq of size words.
+// buildIndex makes the succinct index of positions, as in Ruby's compile.c, for an iseq of size words.
 func buildIndex(positions []uint32, size uint32) (immediate []uint64, blocks []byte) {
 	rank := func(pos uint32) uint64 {
 		return uint64(sort.Search(len(positions), func(i int) bool { return positions[i] > pos }))
@@ -39,7 +39,7 @@ func buildIndex(positions []uint32, size uint32) (immediate []uint64, blocks []b
 	return immediate, blocks
 }
 
-// TestLines compares the succinct index, and the plain one of 2.5, with a walk over the positions.
+// TestLines: the succinct index, and the plain index of 2.5, give the same lines as a walk over the positions.
 func TestLines(t *testing.T) {
 	rng := rand.New(rand.NewSource(1))
 	for range 300 {
@@ -50,7 +50,7 @@ func TestLines(t *testing.T) {
 				positions = append(positions, p)
 			}
 		}
-		// Ranks of the first words have 7 bits; so many entries fit before position 54.
+		// Ranks of the first words have 7 bits. This limits the entries before position 54.
 		lines := make([]int32, len(positions))
 		for i := range lines {
 			lines[i] = rng.Int31() - 1<<30
@@ -67,7 +67,7 @@ func TestLines(t *testing.T) {
 				t.Fatalf("plain: position %d: got line %d, want %d", pos, got, lines[i])
 			}
 		}
-		// Positions that can't be: any line of the table, and no panic.
+		// An impossible position gives any line of the table, and no panic.
 		for _, pos := range []uint32{size, size + 9, size + 600, 1 << 20} {
 			if !slices.Contains(lines, succinct.line(pos)) {
 				t.Fatalf("position %d of %d has a line of no entry", pos, size)

@@ -10,9 +10,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// TestKeptEnvironment: a method that was found by an environment on the heap is kept until a cycle of the collector.
-// Then it is compared with memory, and kept on if memory is the same. Most generations begin by the clock, without a
-// cycle. So the generation's number and the number of the list in use differ.
+// TestKeptEnvironment: a method that was found by an environment on the heap is kept until the next collection. Then
+// ddtop compares it with memory, and keeps it if memory is unchanged. Most generations begin by the clock, without a
+// collection. So the generation's number differs from the number of the list in use.
 func TestKeptEnvironment(t *testing.T) {
 	const ep, timed, cycles = attach.Address(0x8010), 5, 4
 	memory := new(memtest.Pages)

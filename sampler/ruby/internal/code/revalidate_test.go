@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// TestWitnesses changes, in captured memory, one word after another of the source of decoded code, as if other code had
-// all its addresses. The change must be noticed after the next collection, and only then.
+// TestWitnesses: if a word of the source of decoded code changes, ddtop notices this after the next collection, and not
+// before. The test changes one word after another in captured memory, as if other code had the same addresses.
 func TestWitnesses(t *testing.T) {
 	for _, g := range loadGoldens(t) {
 		t.Run(g.Version, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestWitnesses(t *testing.T) {
 				for _, w := range q.witnesses {
 					at := w.Addr
 					if w.Mask != 0 {
-						at += 16 // behind flags and class: lengths, pointers, elements, embedded text
+						at += 16 // the words after flags and class: lengths, pointers, elements, embedded text
 					}
 					var b [8]byte
 					if w.Size < uint32(at-w.Addr)+1 || g.Pages.Read(at, b[:]) != nil {
@@ -62,7 +62,7 @@ func TestWitnesses(t *testing.T) {
 					collect()
 					use()
 					if kept == nil || kept.hot != d.hotList {
-						continue // on no stack: a method's code that was looked at for what kind of method it is
+						continue // code that is on no stack, and was read only to find its method's kind
 					}
 					if d.iseqs[q.addr] != kept {
 						t.Fatalf("%s was read anew though nothing had changed", q.base)
@@ -89,7 +89,7 @@ func TestWitnesses(t *testing.T) {
 	}
 }
 
-// changeNames changes what the classes of methods have their names from.
+// changeNames changes the words from which the classes of methods have their names.
 func changeNames(t *testing.T, d *Decoder, mem *memtest.Edited, collect, use func()) {
 	t.Helper()
 	use()
@@ -102,7 +102,7 @@ func changeNames(t *testing.T, d *Decoder, mem *memtest.Edited, collect, use fun
 			if h == nil || i >= len(h.witnesses) {
 				break
 			}
-			at := h.witnesses[i].Addr &^ 7 // of an object, the flags that say what it is
+			at := h.witnesses[i].Addr &^ 7 // the flags of an object, which have its type
 			var b [8]byte
 			if mem.Read(at, b[:]) != nil {
 				t.Fatalf("nothing at %s", at)
@@ -126,7 +126,7 @@ func changeNames(t *testing.T, d *Decoder, mem *memtest.Edited, collect, use fun
 	}
 }
 
-// TestRevalidateOnlyWhenDue: it reads nothing while nothing can have gone.
+// TestRevalidateOnlyWhenDue: while no data can have been freed, Revalidate reads nothing.
 func TestRevalidateOnlyWhenDue(t *testing.T) {
 	goldens := loadGoldens(t)
 	g := goldens[len(goldens)-1]
@@ -163,8 +163,7 @@ func TestRevalidateOnlyWhenDue(t *testing.T) {
 		}
 	}
 	use()
-	// One read compares everything, the names of classes too; one looks at the load path, once a
-	// second.
+	// One read compares everything, including the names of classes. Another one checks the load path, once a second.
 	const look, path = 1, 1
 	step("first", 0, look+path)
 	step("nothing happened", 10*ms, 0)

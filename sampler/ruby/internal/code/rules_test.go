@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
-// ruleDecoder is a Decoder whose frames are put into it instead of read.
+// ruleDecoder returns a Decoder into which the test puts frames. It reads none from memory.
 func ruleDecoder(release string) *Decoder {
 	r, err := places.ParseRelease(release)
 	if err != nil {
@@ -52,7 +52,7 @@ func (d *Decoder) put(frames ...string) {
 	}
 }
 
-// TestFrameRules holds which control frames each release shows, and where: what its own backtraces showed
+// TestFrameRules: each release shows the control frames that its own backtraces show, in the same places
 // (docs/internals/stacks.md#what-a-backtrace-shows).
 func TestFrameRules(t *testing.T) {
 	all := []string{"2.5.9", "2.7.8", "3.0.7", "3.3.11", "3.4.9", "4.0.2", "4.1.0"}
@@ -131,7 +131,7 @@ func TestFrameRules(t *testing.T) {
 	}
 }
 
-// TestFrameCacheTellsApart: frames that differ in anything that is shown must not share a cache entry.
+// TestFrameCacheTellsApart: if two frames differ in anything that is shown, they do not share a cache entry.
 func TestFrameCacheTellsApart(t *testing.T) {
 	d := ruleDecoder("3.4.9")
 	d.put("ruby a", "ruby a", "C a", "C b")

@@ -11,9 +11,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// TestMethodNotWrittenYet removes the method entry from a running thread's values, as in a frame that was pushed in
-// between. If this is the innermost frame, it is left out. If it is further out, the stack is read again. Only if no
-// read is left, the frame has its code's own name and counts as failed.
+// TestMethodNotWrittenYet: a running thread has pushed a frame, but not yet written its method entry. If this is the
+// innermost frame, it is left out. If it is further out, the stack is read again. If no try is left, the frame has the
+// name of its code and counts as failed.
 func TestMethodNotWrittenYet(t *testing.T) {
 	for _, g := range loadGoldens(t) {
 		t.Run(g.Version, func(t *testing.T) {
@@ -73,8 +73,8 @@ func TestMethodNotWrittenYet(t *testing.T) {
 	}
 }
 
-// ownMethod reports whether a control frame of the stack decoded last belongs to a method in Ruby. The values that were
-// read along must name the method's class.
+// ownMethod reports whether a control frame of the stack decoded last belongs to a Ruby method. The values that were
+// read with the stack must name the method's class.
 func ownMethod(d *Decoder, stack *Stack, i int) bool {
 	w := d.work[i]
 	if w.code == nil || w.code.typ != iseqMethod || w.method == nil {

@@ -21,8 +21,9 @@ func TestForeignGC(t *testing.T) {
 	}
 }
 
-// TestHeapSum plays 4.0's counting. A cache counts up, and at 1,024 is added to the heap's counter and cleared, in two
-// steps. Wherever the four readings fall, total and delta are right for the moments when the caches were read.
+// TestHeapSum simulates 4.0's counting. A cache counts up. At 1,024 its count is added to the heap's counter and then
+// cleared, in two steps. At whatever steps the four readings happen, total and delta are right for the moments when the
+// caches were read.
 func TestHeapSum(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(4, 0))
 	for range 20000 {
@@ -32,8 +33,8 @@ func TestHeapSum(t *testing.T) {
 		var s heapSum
 		s.cached = true
 		var madeAt [2]uint64
-		// The order of one call: heap, cache, (frames), cache, heap; up to a few objects in between, and maybe the step
-		// between adding and clearing.
+		// One call reads in this order: heap, cache, (frames), cache, heap. In between there may be a few objects, and
+		// the step between adding and clearing.
 		adding := false
 		step := func() {
 			for range rnd.IntN(4) {
@@ -57,7 +58,7 @@ func TestHeapSum(t *testing.T) {
 		step()
 		s.heap2 = heap
 		if between {
-			continue // a reading between the two steps of a flush: below
+			continue // this reading is between the two steps of a flush; a case below tests it
 		}
 		if got, want := s.total(), madeAt[0]; got != want {
 			t.Fatalf("%+v: total %d, want %d", s, got, want)
@@ -82,8 +83,8 @@ func TestHeapSum(t *testing.T) {
 	}
 }
 
-// TestInterruptedCalls: if a call takes several times the recent time of calls, the sampler lost its CPU in it. If
-// calls take longer for good (more threads), this becomes the usual time before long.
+// TestInterruptedCalls: if a call takes several times the recent time of calls, the sampler lost its CPU in the call.
+// If calls stay longer, for example because of more threads, the longer time soon counts as usual.
 func TestInterruptedCalls(t *testing.T) {
 	var u usual
 	for i, c := range []struct {
@@ -105,8 +106,8 @@ func TestInterruptedCalls(t *testing.T) {
 	}
 }
 
-// TestCountNeverGoesBack: a cache was emptied between two readings of one call. The sampler lost its CPU in this call,
-// so that the cache has filled up again.
+// TestCountNeverGoesBack: if a cache is emptied between two readings of one call, the count does not decrease. The
+// sampler lost its CPU in this call, so that the cache has filled again.
 func TestCountNeverGoesBack(t *testing.T) {
 	c := allocCounter{n: 1}
 	for i, reading := range []struct {
@@ -115,7 +116,7 @@ func TestCountNeverGoesBack(t *testing.T) {
 	}{
 		{heapSum{heap1: 4096, cache1: 1000, cache2: 1010, heap2: 4096, cached: true}, 5096},
 		{heapSum{heap1: 4096, cache1: 3, cache2: 9, heap2: 5120, cached: true}, 5123},     // emptied before the cache was read
-		{heapSum{heap1: 5120, cache1: 700, cache2: 740, heap2: 6144, cached: true}, 5820}, // or long before
+		{heapSum{heap1: 5120, cache1: 700, cache2: 740, heap2: 6144, cached: true}, 5820}, // emptied long before
 		{heapSum{heap1: 5120, cache1: 690, cache2: 740, heap2: 6144, cached: true}, 5820},
 		{heapSum{heap1: 6144, cache1: 800, cache2: 800, heap2: 6144, cached: true}, 6944},
 	} {
@@ -126,7 +127,7 @@ func TestCountNeverGoesBack(t *testing.T) {
 	}
 }
 
-// TestTablesResolve: all that is read of a known release's collector is found in its table.
+// TestTablesResolve: the table of each known release has everything that is read of its collector.
 func TestTablesResolve(t *testing.T) {
 	releases, err := layout.Releases()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 var update = flag.Bool("update", false, "make the table of Japanese characters anew")
 
-// japaneseProgram prints what each pair of bytes of the table stands for in Ruby's own eyes, as UTF-16.
+// japaneseProgram prints the character that Ruby has for each pair of bytes of the table, as UTF-16.
 const japaneseProgram = `
 def unit(encoding, *bytes)
   s = bytes.pack("C*").force_encoding(encoding).encode("UTF-8")
@@ -31,7 +31,7 @@ puts (0xa1..0xdf).map { |b| [unit("EUC-JP", 0x8e, b), unit("Windows-31J", b)] }.
 
 const japaneseFile = "encodings/japanese.utf16"
 
-// TestJapaneseTable holds the table against Ruby's own conversion of every character; with -update it makes it.
+// TestJapaneseTable: the table equals Ruby's own conversion of every character. With -update, the test makes the table.
 func TestJapaneseTable(t *testing.T) {
 	p := rubytest.One(t).Start(t, japaneseProgram, rubytest.Options{})
 	table, err := hexadecimal.DecodeString(p.Line(t))
@@ -86,11 +86,11 @@ func TestDecodeText(t *testing.T) {
 		{"a\x8e\xb1\x8f\xb0\xa1", encEUCJP, "aｱ丂"},
 		{"\xb4\xc1\xbb", encEUCJP, `漢\xBB`},
 		{"\x8f\xb0\x8e\xb4", encEUCJP, `\x8F\xB0ｴ`},
-		{"\xa9\xa1\xff", encEUCJP, `\xA9\xA1\xFF`}, // none there
+		{"\xa9\xa1\xff", encEUCJP, `\xA9\xA1\xFF`}, // not a character
 		{"\x8a\xbf\x8e\x9a\xb1", encWindows31J, "漢字ｱ"},
 		{"\xfa\xb1\x8a", encWindows31J, `﨑\x8A`},
 		{"\x80\xa0\xfd\x81", encWindows31J, `\x80\xA0\xFD\x81`},
-		{"\xb4\xc1", 12, `\xB4\xC1`}, // some other encoding
+		{"\xb4\xc1", 12, `\xB4\xC1`}, // an encoding that ddtop does not convert
 		{"\x00\x01\xf6\x00", encUTF32BE, "😀"},
 		{"\x00\xf6\x01\x00\x01", encUTF32LE, "😀"},
 		{"\xff\xff\xff\xff", encUTF32LE, "\ufffd"},

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/internal/memtest"
 )
 
-// TestGrownHashIsKept: if a Hash has got another pair, what was read of it stays true, but is incomplete. It does not
-// stay true if a pair was deleted, which leaves key and value in their place.
+// TestGrownHashIsKept: if a Hash gets another pair, the pairs read before stay valid, but are incomplete. If a pair is
+// deleted, they are not valid. A deletion leaves key and value in their places.
 func TestGrownHashIsKept(t *testing.T) {
 	const hash, table, entries = 0x7000000000, 0x7000001000, 0x7000002000
 	tried := 0

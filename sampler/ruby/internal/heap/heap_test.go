@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// open makes an Objects of a captured process.
+// open returns the Objects of a captured process.
 func open(t *testing.T, c *memtest.Process) *Objects {
 	t.Helper()
 	release, err := places.ParseRelease(c.Version)
@@ -30,8 +30,7 @@ func open(t *testing.T, c *memtest.Process) *Objects {
 	return New(view.New(c.Pages), p, c.VM, c.Symbols)
 }
 
-// TestNamesAreBounded: of the names in the memory of real processes, no more are kept than may be, and the account is
-// right.
+// TestNamesAreBounded: names of real processes are kept only up to the limit, and the sum of their sizes is right.
 func TestNamesAreBounded(t *testing.T) {
 	for _, g := range memtest.Load[memtest.Golden](t, "../code/testdata/golden") {
 		o := open(t, &g.Process)

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// lockable is memory of which one page can't be read for a while.
+// lockable is a memory of which one page is temporarily unreadable.
 type lockable struct {
 	*memtest.Pages
 	locked attach.Address // the page, or 0 if there is none
@@ -32,7 +32,7 @@ func (m *lockable) ReadBatch(ranges []attach.Range) (calls int, err error) {
 	return calls, err
 }
 
-// namedID returns an ID of which the name can be read, with the String that it is.
+// namedID returns an ID with a readable name, the address of the name's String, and the name.
 func namedID(o *Objects) (id, text uint64, name string) {
 	for serial := uint64(1); serial < 1<<14; serial++ {
 		err := o.Read(func() error {
@@ -54,15 +54,15 @@ func namedID(o *Objects) (id, text uint64, name string) {
 	return 0, 0, ""
 }
 
-// TestLockedNameIsNoOther: where the name of a variable can't be read for a moment, as while a compaction has its page
-// locked, that is an error. That the objects have no such variable is not concluded, and not kept.
+// TestLockedNameIsNoOther: if the name of a variable is temporarily unreadable, as during a compaction, the lookup
+// fails with an error. ddtop does not conclude, or keep, that the objects lack this variable.
 func TestLockedNameIsNoOther(t *testing.T) {
 	const kind = 7
 	tried := 0
 	for _, g := range memtest.Load[memtest.Golden](t, "../code/testdata/golden") {
 		o := open(t, &g.Process)
 		if o.places.objectCount >= 0 {
-			continue // no shapes
+			continue // no shapes in this release
 		}
 		tried++
 		memory := &lockable{Pages: g.Pages}

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestKnownKeys: a known key is believed while its hash proves it. Past a collection this holds only in tables whose
-// hashes were seen to be made of texts.
+// TestKnownKeys: ddtop trusts a known key while its hash proves the key. After a collection, this holds only in tables
+// whose hashes were seen to be made of texts.
 func TestKnownKeys(t *testing.T) {
 	names := []string{"PATH_INFO", "REQUEST_METHOD"}
 	const key, other, text, identity = 0x1000, 0x2000, 0x500, 0x600
@@ -50,7 +50,7 @@ func TestKnownKeys(t *testing.T) {
 	check("after a collection, of tables by text", key, h, 0)
 	check("its hash is another text's", key, keyHash{78, text}, -2)
 
-	// By identity: an address has one hash, whatever is there.
+	// In a table by identity, an address has one hash, whatever object is there.
 	h = keyHash{99, identity}
 	keep(key, h, "PATH_INFO")
 	keep(other, keyHash{100, identity}, "PATH_INFO")
@@ -61,17 +61,17 @@ func TestKnownKeys(t *testing.T) {
 	cycle(5)
 	check("by identity, after a collection", key, h, -2)
 
-	// Within a collection nothing is kept but what hashes prove.
+	// Within one collection, only keys that their hashes prove are kept.
 	o = &Objects{}
 	h = keyHash{77, text}
 	keep(key, h, "PATH_INFO")
 	check("read within a collection", key, h, -2)
-	keep(key, keyHash{78, text}, "HTTP_HOST") // its place is another's
+	keep(key, keyHash{78, text}, "HTTP_HOST") // another key has its place
 	check("no address has two hashes by identity", key, keyHash{78, text}, -1)
 }
 
-// TestKeysStayKnown: the keys of a table that is looked up again and again are all kept after some lookups. Keys that
-// share a place with others would be read again for each request.
+// TestKeysStayKnown: if a table is looked up again and again, nearly all its keys are kept after some lookups. Keys
+// that share a place with others would be read again for each request.
 func TestKeysStayKnown(t *testing.T) {
 	const tables, keysOf, lookups = 50, 72, 1000
 	names := []string{"PATH_INFO"}

@@ -2,8 +2,8 @@ package heap
 
 import "testing"
 
-// TestRecent: a table has what few keys need, and grows to what many need and no further. What it has stays at its
-// place meanwhile.
+// TestRecent: a table for few keys stays small. For many keys it grows up to its limit. A key never gets the value of
+// another key.
 func TestRecent(t *testing.T) {
 	type slot struct{ key, value uint64 }
 	const most = 1 << 10

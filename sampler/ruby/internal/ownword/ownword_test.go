@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// words is a memory by its words. A read fails as a whole where a part of it is not there, as of a process.
+// words is a memory of 8-byte words. As in a process, a read fails as a whole if a part of its range is missing.
 type words map[attach.Address]uint64
 
 func (m words) Read(a attach.Address, buf []byte) error {
@@ -23,8 +23,8 @@ func (m words) Read(a attach.Address, buf []byte) error {
 
 func (m words) ReadBatch([]attach.Range) (int, error) { panic("words are read one by one") }
 
-// made makes native threads of a machine and a C library in a memory: their blocks, far from each other, and their
-// words where a test puts them.
+// made puts native threads into a memory, for one machine and one C library. Their blocks are far from each other. A
+// test puts their words into the blocks.
 type made struct {
 	m       words
 	machine string
@@ -34,8 +34,8 @@ type made struct {
 	size, spread attach.Address
 }
 
-// block makes the n-th thread's block, with so many readable bytes below and above its thread pointer. It returns its
-// address and its thread pointer.
+// block makes the n-th thread's block. below and above are the readable bytes on both sides of its thread pointer. It
+// returns the block's address and its thread pointer.
 func (s *made) block(n int, below, above attach.Address) (thread, pointer attach.Address) {
 	thread = 0x7f0000100d00 + attach.Address(n)*s.spread
 	pointer = thread
@@ -62,8 +62,8 @@ func (s *made) block(n int, below, above attach.Address) (thread, pointer attach
 	return thread, pointer
 }
 
-// TestOwnWord: the place of the threads' word in their thread-local storage is found on both machines and with both C
-// libraries. Other places may have the word too, and some threads have not set it yet.
+// TestOwnWord: ddtop finds the threads' word in their thread-local storage, on both machines and with both C libraries.
+// The word may also be in other places, and some threads have not set it yet.
 func TestOwnWord(t *testing.T) {
 	for name, c := range map[string]struct {
 		machine      string
@@ -92,10 +92,10 @@ func TestOwnWord(t *testing.T) {
 			for n := range 5 {
 				thread, pointer := s.block(n, c.below, c.above)
 				own := Word{Thread: thread, Word: 0x550000000000 + uint64(n)*64, Main: n == 0}
-				if n != 3 { // which has just begun
+				if n != 3 { // this thread has just begun
 					s.m[pointer+attach.Address(c.at)] = own.Word
 				}
-				if n > 0 { // on its stack
+				if n > 0 { // another copy of the word, on the thread's stack
 					s.m[pointer-attach.Address(min(c.below, 96))] = own.Word
 				}
 				threads = append(threads, own)
@@ -108,7 +108,8 @@ func TestOwnWord(t *testing.T) {
 	}
 }
 
-// TestOwnWordUnknown: a machine whose threads can't be told has no such place, nor have threads that are none.
+// TestOwnWordUnknown: if an address belongs to no thread, if there are no threads, or if the word is missing, Find
+// finds no place.
 func TestOwnWordUnknown(t *testing.T) {
 	for name, machine := range map[string]string{"x86_64": "x86_64", "aarch64": "aarch64"} {
 		s := made{m: words{}, machine: machine, size: 1792, spread: 0x10000}
@@ -126,7 +127,7 @@ func TestOwnWordUnknown(t *testing.T) {
 	}
 }
 
-// TestVectors: what is taken for a thread's vector on aarch64, and what is not.
+// TestVectors: which words count as a thread's vector on aarch64.
 func TestVectors(t *testing.T) {
 	const vector, pointer = 0x7f0000001000, 0x7f0000200700
 	glibc := func(count, generation, first uint64) words {

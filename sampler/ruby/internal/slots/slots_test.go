@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 )
 
-// words is a memory of 8-byte words; what is not there can't be read.
+// words is a memory of 8-byte words. A word that is not in it cannot be read.
 type words map[attach.Address]uint64
 
 func (m words) read(ranges []attach.Range) {
@@ -52,7 +52,7 @@ func TestJITSlots(t *testing.T) {
 	memory := func() words {
 		return words{a: 0x5000, b: 0x5100, c: 0x5200, 0x5008: 0x90, 0x5308: 0x90, 0x5408: 0x91}
 	}
-	// read takes the slots of frames as a double read does, the memory being changed in between.
+	// read takes the slots of frames as a double read does. change changes the memory between the two reads.
 	read := func(m words, frames []byte, copies int, change func(words)) (*Slots, int, bool) {
 		j := &Slots{}
 		j.Learn(dec, frames, len(frames))
@@ -100,7 +100,7 @@ func TestJITSlots(t *testing.T) {
 	if len(j.spans) != 2 {
 		t.Errorf("%d ranges for two slots that lie together and one that doesn't: %v", len(j.spans), j.spans)
 	}
-	// The frames have one more now, whose slot was not read, or another one.
+	// The frames have one more frame, whose slot was not read. Or one frame is replaced by another one.
 	m := memory()
 	for _, more := range [][]byte{controlFrames(0x6000_0008, a+8, returnC, b+8, 0, c+8), controlFrames(0x6000_0008, returnC, b+8, 0, c+8)} {
 		batch := j.PlanBehind(j.PlanBefore(nil, 2))
@@ -111,7 +111,8 @@ func TestJITSlots(t *testing.T) {
 	}
 }
 
-// TestJITSlotsGuess: frames that were there before tell where the next ones' slots will be, when they lie near.
+// TestJITSlotsGuess: left-over frames show where the slots of the next frames will be. They count only if their slots
+// lie near the current ones.
 func TestJITSlotsGuess(t *testing.T) {
 	dec := zjitDecoder()
 	var j Slots

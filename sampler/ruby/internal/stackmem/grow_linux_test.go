@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/attach/mapped"
 )
 
-// TestGrownPagesAreThere: no page of the memory that stacks are copied to has to be provided by the kernel while they
-// are copied.
+// TestGrownPagesAreThere: while stacks are copied, the kernel does not have to provide a page of the memory for the
+// copies.
 func TestGrownPagesAreThere(t *testing.T) {
 	for _, n := range []int{0, 1, mapped.PageSize, 3*mapped.PageSize - 1, 64 * mapped.PageSize, 8 << 20} {
 		b := Grow(nil, n)

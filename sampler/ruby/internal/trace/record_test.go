@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// FuzzRecord: whatever a record says, no more than it is is read, and what is not valid says nothing.
+// FuzzRecord: for any record, at most maxAttributes bytes are read. An invalid record gives no span.
 func FuzzRecord(f *testing.F) {
 	head := func(change func([]byte), attributes string) []byte {
 		b := make([]byte, recordHead)

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// holed is memory in which each third page cannot be read. It counts the ranges that were read.
+// holed is a memory in which each third page cannot be read. It counts the ranges that were read.
 type holed struct {
 	attach.Memory
 	ranges int
@@ -28,8 +28,9 @@ func (h *holed) ReadBatch(ranges []attach.Range) (calls int, err error) {
 	return 1, nil
 }
 
-// TestScattered compares scattered pieces with the same pieces read one by one: on pages that cannot be read, across
-// the ends of pages, twice the same, and empty. It needs no process, because it only rearranges ranges.
+// TestScattered: scattered pieces have the same content as pieces read one by one. Some pieces are on unreadable pages,
+// across the ends of pages, twice the same, or empty. The test needs no process, because the code only rearranges
+// ranges.
 func TestScattered(t *testing.T) {
 	var s Scattered
 	for _, at := range []attach.Address{0x7f0000000000, 0x00ff_ffff_ff00_0000} {
@@ -70,7 +71,7 @@ func TestScattered(t *testing.T) {
 	}
 }
 
-// gone is memory of a process that ends after some batches.
+// gone is the memory of a process that ends after some batches.
 type gone struct {
 	holed
 	batches int
@@ -86,7 +87,7 @@ func (g *gone) ReadBatch(ranges []attach.Range) (calls int, err error) {
 	return g.holed.ReadBatch(ranges)
 }
 
-// TestScatteredEnds: pieces that were not read are marked when the process ends between two batches.
+// TestScatteredEnds: if the process ends between two batches, the pieces that were not read are marked.
 func TestScatteredEnds(t *testing.T) {
 	pieces := make([]attach.Range, 2*maxPieces)
 	for i := range pieces {

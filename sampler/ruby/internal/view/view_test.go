@@ -30,7 +30,7 @@ func TestView(t *testing.T) {
 	mem.Set(0x10000, page)
 	v := New(mem)
 
-	// Independent pieces come in one batch, neighbours in one range.
+	// Independent pieces are read in one batch, neighbours in one range.
 	var a, b []byte
 	err := v.Settle(func() error {
 		var errA, errB, errC error
@@ -63,7 +63,7 @@ func TestView(t *testing.T) {
 			t.Errorf("%d bytes at %s: got %v", bad.n, bad.addr, err)
 		}
 	}
-	// A reader that never has enough is stopped.
+	// A reader that asks for more and more memory is stopped.
 	if err := v.Settle(func() error { return ErrMissing }); err == nil {
 		t.Error("a reader that always lacks memory ends without an error")
 	}

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestCredit: new searches take at most the time allowed, except for the last one. Without a bound they take all the
-// time they need.
+// TestCredit: searches start only while there is time left, so only the last one can exceed it. Without a bound all
+// searches run.
 func TestCredit(t *testing.T) {
 	now := int64(0)
 	look := func() error { now += 1e6; return nil }
@@ -16,7 +16,7 @@ func TestCredit(t *testing.T) {
 			t.Fatal("without a bound:", err)
 		}
 	}
-	f.Allow(1e9) // no more than maxCredit at once
+	f.Allow(1e9) // the credit is at most maxCredit
 	looks := 0
 	for range 100 {
 		switch err := f.onCredit(look); {
@@ -29,7 +29,7 @@ func TestCredit(t *testing.T) {
 	if looks != 5 {
 		t.Errorf("%d looks of 1 ms", looks)
 	}
-	for range 100 { // a quarter of a search each
+	for range 100 { // each call allows the time of a quarter of a search
 		f.Allow(25e4)
 		if f.onCredit(look) == nil {
 			looks++

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// token is a word of random letters, with vowels, as it is taken for one.
+// token returns random letters with vowels, which ddtop takes for a word.
 func token(rng *rand.Rand) string {
 	b := make([]byte, 8)
 	for i := range b {
@@ -19,8 +19,8 @@ func token(rng *rand.Rand) string {
 	return string(b)
 }
 
-// TestPathsOfValues: values that look like words become ":id" once there are too many, and the paths behind them are
-// merged. Words of routes stay, in whatever order requests come.
+// TestPathsOfValues: if a position in paths has too many words, ddtop shows ":id" for them, and merges the paths behind
+// them. Words of routes stay, whatever the order of the requests.
 func TestPathsOfValues(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -37,7 +37,7 @@ func TestPathsOfValues(t *testing.T) {
 			requests = append(requests, routes...)
 		}
 		rng.Shuffle(len(requests), func(i, j int) { requests[i], requests[j] = requests[j], requests[i] })
-		// A program with many routes, those first that are used most.
+		// A program has many routes. The routes that it uses most come first.
 		many := make([]string, 0, 3*maxPositionWords)
 		for range cap(many) {
 			many = append(many, "/many/"+token(rng))
@@ -49,7 +49,7 @@ func TestPathsOfValues(t *testing.T) {
 		var p paths
 		for _, path := range requests {
 			if got := Pattern(path); got != path {
-				continue // by its letters alone
+				continue // the letters alone show that it is no word
 			}
 			p.learn(p.fold(path))
 		}
@@ -80,8 +80,8 @@ func TestPathsOfValues(t *testing.T) {
 	}
 }
 
-// TestPathsAgainstFloods: a client that tries any number of paths takes no memory, and does not take the names from
-// routes in use.
+// TestPathsAgainstFloods: if a client requests any number of paths, memory stays bounded, and routes in use keep their
+// names.
 func TestPathsAgainstFloods(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var p paths
@@ -115,7 +115,7 @@ func TestPathsAgainstFloods(t *testing.T) {
 	if len(told) > 4*maxRoutesAt {
 		t.Errorf("%d routes are told", len(told))
 	}
-	// Deep ones, none like another.
+	// These paths are deep, and all differ.
 	for n := range 20_000 {
 		path := fmt.Sprintf("/%s", []string{"orders", "carts"}[n%2])
 		for range maxSegments - 2 {
@@ -128,8 +128,8 @@ func TestPathsAgainstFloods(t *testing.T) {
 	}
 }
 
-// TestPathsForget: if there are too many words, the older half of the unused ones is forgotten at once. They are learnt
-// again.
+// TestPathsForget: if there are too many words, ddtop forgets the older half of the unused words at once. A path in use
+// stays a route.
 func TestPathsForget(t *testing.T) {
 	var p paths
 	words := make([]string, 0, maxRoutesAt*maxRoutesAt)
@@ -139,7 +139,7 @@ func TestPathsForget(t *testing.T) {
 	}
 	slices.Sort(words)
 	words = slices.Compact(words)
-	for i, w := range words { // each comes so often that they are routes
+	for i, w := range words { // each word comes so often that its path is a route
 		for range usualVisits + 2 {
 			p.learn(fmt.Sprintf("/%s/%s", words[i/100], w))
 		}

@@ -67,8 +67,8 @@ func TestQueued(t *testing.T) {
 		"1700000000250":                          250_000_000,
 		"t=1700000000250000":                     250_000_000,
 		"1700000000250000000":                    250_000_000,
-		"t=1700000001":                           0, // later than now
-		"t=1600000000":                           0, // years
+		"t=1700000001":                           0, // later than the current time
+		"t=1600000000":                           0, // years ago
 		"":                                       0,
 		"t=":                                     0,
 		"yesterday":                              0,
@@ -78,14 +78,14 @@ func TestQueued(t *testing.T) {
 		"1.7.0":                                  0,
 		"17000000002500000000000000000000000000": 0,
 	} {
-		// A number of 19 digits is exact to some hundred ns.
+		// A number of 19 digits is exact to a few hundred ns.
 		if got := Queued(text, now); got < want-1000 || got > want+1000 {
 			t.Errorf("Queued(%q) is %d, not %d", text, got, want)
 		}
 	}
 }
 
-// Route is route in one text.
+// Route returns the route of a request as one text.
 func Route(env *Env) string {
 	method, rest, _ := route(env)
 	return join(method, rest)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestHostilePaths: no text that a client may have chosen is a part of a route.
+// TestHostilePaths: if a client may have chosen a text, no route contains this text.
 func TestHostilePaths(t *testing.T) {
 	for path, want := range map[string]string{
 		"/orders/550e8400e29b41d4a716446655440000":                     "/orders/:id",
@@ -60,13 +60,14 @@ func TestHostilePaths(t *testing.T) {
 	}
 }
 
-// TestHostileRoutes: what a framework leaves in the environment can be a client's words, too.
+// TestHostileRoutes: the routes that a framework leaves in the environment can contain a client's words, which are not
+// shown.
 func TestHostileRoutes(t *testing.T) {
 	for _, c := range []struct {
 		env  Env
 		want string
 	}{
-		// "/pages/:action", "/:controller/:action": the client chooses them.
+		// With routes like "/pages/:action" or "/:controller/:action", the client chooses controller and action.
 		{Env{Method: "GET", Path: "/pages/tok9aQ1xT", Controller: "pages", Action: "tok9aQ1xT"}, "GET pages#:id"},
 		{Env{Method: "GET", Path: "/0a1b2c3d/x7q", Controller: "0a1b2c3d", Action: "x7q"}, "GET :id#:id"},
 		{Env{Method: "GET", Path: "/pages/%74ok9aQ1xT", Controller: "pages", Action: "tok9aQ1xT"}, "GET pages#:id"},
@@ -77,7 +78,7 @@ func TestHostileRoutes(t *testing.T) {
 		{Env{Method: "GET", Path: "/orders", Controller: "\x1b[31m", Action: "show"}, "GET /orders"},
 		{Env{Method: "GET", Path: "/orders", Controller: "orders", Action: "a\nb"}, "GET /orders"},
 		{Env{Method: "GET", Path: "/orders", Controller: "orders", Action: strings.Repeat("a", 1000)}, "GET /orders"},
-		// A method is what a client sends.
+		// The client sends the method, too.
 		{Env{Method: "HUNTER", Path: "/orders"}, "/orders"},
 		{Env{Method: "GET\r\nX: y", Path: "/orders"}, "/orders"},
 		{Env{Method: "\x1b]0;x\a", Path: "/orders"}, "/orders"},
@@ -97,7 +98,7 @@ func TestHostileRoutes(t *testing.T) {
 	}
 }
 
-// TestHostileNames: names of classes, hosts and Redis commands.
+// TestHostileNames: a text is shown as a class, a Redis command or a host only if it has the form of such a name.
 func TestHostileNames(t *testing.T) {
 	for name, want := range map[string]bool{
 		"MailJob": true, "Mail::Job": true, "::Mail::V2::Job": true, "Delayed::PerformableMethod": true,

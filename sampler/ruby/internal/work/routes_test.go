@@ -2,8 +2,8 @@ package work
 
 import "testing"
 
-// TestPatternOf: other requests say nothing about a path without words, and a value that no route matches says nothing
-// about other values.
+// TestPatternOf: a path without words gets no pattern from other requests. A value that no route matches gives no
+// pattern for other values.
 func TestPatternOf(t *testing.T) {
 	for _, x := range []struct{ guess, endpoint, want string }{
 		{"GET /orders/:id", "GET orders#show", "GET /orders/:id"},

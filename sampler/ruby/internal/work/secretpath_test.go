@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSecretsInPaths: a part of a path that lets a user in is never shown, even if it looks like a word. The path
-// before it is shown, unless it has capitals.
+// TestSecretsInPaths: if a part of a path can let a user in, it is never shown, even if it looks like a word. The path
+// before this part is shown, unless it has capitals.
 func TestSecretsInPaths(t *testing.T) {
 	const token = "banana"
 	for _, c := range []string{
@@ -37,7 +37,7 @@ func TestSecretsInPaths(t *testing.T) {
 				t.Errorf("%s: %s shows the secret", path, got)
 			}
 			alike := strings.ToLower(c) != c || strings.ContainsAny(c, ".%0123456789\u0435") || strings.HasPrefix(c, "users/") || strings.HasPrefix(c, "account/") ||
-				c == "auth/github/callback" // what precedes it can itself be a name or no word
+				c == "auth/github/callback" // the part before it can itself be a name, or not be a word
 			if shown := strings.Replace(path, token, ID, 1); !alike && got != shown {
 				t.Errorf("%s: %s hides more than the secret, want %s", path, got, shown)
 			}
@@ -48,7 +48,7 @@ func TestSecretsInPaths(t *testing.T) {
 	}
 }
 
-// TestHarmlessPathsStay: where no secret and no name follows, words stay readable.
+// TestHarmlessPathsStay: if a path has no secret and no name of a person, its words stay readable.
 func TestHarmlessPathsStay(t *testing.T) {
 	for _, path := range []string{
 		"/", "/orders", "/orders/new", "/orders/search", "/admin/dashboard", "/admin/orders/export", "/api/v1/orders", "/api/v2/products/search",

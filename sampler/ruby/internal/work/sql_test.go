@@ -56,8 +56,7 @@ func TestSQL(t *testing.T) {
 	}
 }
 
-// FuzzSQL puts a secret as a literal into every kind of quotation, in statements that anything surrounds: it is never
-// said.
+// FuzzSQL: a secret in any kind of quotation is never shown, whatever surrounds it in the statement.
 func FuzzSQL(f *testing.F) {
 	f.Add("SELECT a FROM t WHERE b = ", " AND c = 1")
 	f.Add("SELECT 'x', ", "")
@@ -70,7 +69,7 @@ func FuzzSQL(f *testing.F) {
 		if strings.Contains(before, secret) || strings.Contains(after, secret) {
 			return
 		}
-		// What stands in front leaves no quotation open, by any database's rules.
+		// The text in front of the quotation leaves no quotation open, by the rules of any database.
 		for _, c := range []string{"'", `"`, "`", "$", "/", "*", "-", "#", "[", `\`} {
 			if strings.Contains(before, c) {
 				before = strings.ReplaceAll(before, c, " ")

@@ -9,11 +9,11 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestHostileSQL: statements in the ways of several databases, all of which hold "hunter2" where it is a value for one
-// of them at least.
+// TestHostileSQL: if "hunter2" is a value for one database at least, ddtop does not show it. The statements use the
+// syntax of several databases.
 func TestHostileSQL(t *testing.T) {
 	for sql, want := range map[string]string{
-		// PostgreSQL's dollar quotes, with blanks, tags and numbers in front.
+		// Dollar quotes of PostgreSQL, after blanks, tags and numbers.
 		"SELECT $$ hunter2 it $$, a FROM t":          "SELECT ?, a FROM t",
 		"SELECT $q$ my hunter2 x $q$, a FROM t":      "SELECT ?, a FROM t",
 		"SELECT 1$$ hunter2 $$ FROM t":               "SELECT ? …",
@@ -24,7 +24,8 @@ func TestHostileSQL(t *testing.T) {
 		"SELECT a$b$ , hunter_col FROM t":            "SELECT a$b$, hunter_col FROM t",
 		"SELECT '' || $q$ 'hunter2 $q$, a":           "SELECT ? || ? …",
 		"SELECT a FROM t WHERE b = $$a$$ -- hunter2": "SELECT a FROM t WHERE b = ?",
-		// Comments: nested in PostgreSQL, not in MySQL and SQLite; code in MySQL; # and -- are none everywhere.
+		// Comments can be nested in PostgreSQL, but not in MySQL and SQLite. A comment can be code in MySQL. Each of #
+		// and -- begins a comment in some databases only.
 		"SELECT a /* /* */ 'x */ hunter2' FROM t":      "SELECT a …",
 		"SELECT a /* x /* y */ hunter2 */ FROM t":      "SELECT a …",
 		"SELECT a /*! '*/ hunter2' */ FROM t":          "SELECT a …",
@@ -67,7 +68,7 @@ func TestHostileSQL(t *testing.T) {
 		"\xff\xfeS\x00E\x00L\x00":                                "",
 		"SELECT\u00a0hunter2":                                    "",
 		"\ufeffSELECT hunter2":                                   "",
-		// Double quotes are MySQL's strings, and SQLite's where no such name is.
+		// Double quotes are strings in MySQL, and in SQLite if no column has this name.
 		`SELECT a FROM t WHERE b IS NOT DISTINCT FROM "hunter2"`: "SELECT a FROM t WHERE b IS NOT DISTINCT FROM ?",
 		`SELECT a FROM t ORDER BY "hunter2" = b DESC`:            "SELECT a FROM t ORDER BY ? = b DESC",
 		`SELECT a FROM t GROUP BY "b", c ORDER BY "b" DESC`:      "SELECT a FROM t GROUP BY b, c ORDER BY b DESC",
@@ -78,7 +79,7 @@ func TestHostileSQL(t *testing.T) {
 		`INSERT INTO t SET a = "hunter2"`:                        "INSERT INTO t SET a = ?",
 		`INSERT INTO "jane@example.com" VALUES ("hunter2")`:      "INSERT INTO ? VALUES (?)",
 		`SELECT CONCAT("a", "hunter2") FROM "t" AS "hunter2"`:    "SELECT CONCAT(?) FROM t AS ?",
-		// Secrets that nothing quotes, and statements that hold them.
+		// Secrets without quotes, and statements that contain them.
 		"ALTER USER me PASSWORD hunter2":                 "ALTER",
 		"(ALTER USER me PASSWORD hunter2)":               "(ALTER …",
 		"BEGIN; ALTER USER me PASSWORD hunter2; COMMIT":  "BEGIN; ALTER …",
@@ -99,7 +100,7 @@ func TestHostileSQL(t *testing.T) {
 		"hunter2":                                        "",
 		"'x' SELECT hunter2":                             "",
 		"(":                                              "", ";": "", "?": "", "((((": "",
-		// Casts, arrays, operators of JSON, binds.
+		// Casts, arrays, operators of JSON, and placeholders.
 		`SELECT a->>'x', b->'y', c @> '{"k": "hunter2"}'::jsonb FROM t WHERE d ? 'z'`: "SELECT a ->> ?, b -> ?, c ? > ? FROM t WHERE d ?",
 		"SELECT a FROM t WHERE b = :hunter2 AND c = @hunter2 AND d = @@x.y":           "SELECT a FROM t WHERE b = ? AND c = ? AND d = ?.y",
 		`SELECT 1e5, 0xDEADBEEF, .5, 5., 1_000, '1'::"hunter 2" FROM t`:               "SELECT ?, ?, ?, ?, ?, ? FROM t",
@@ -116,8 +117,8 @@ func TestHostileSQL(t *testing.T) {
 	}
 }
 
-// TestSQLCutAnywhere: a statement can be cut by its length or by its reader. Wherever it is cut, the rest of a literal
-// is not shown.
+// TestSQLCutAnywhere: if a statement is cut at any place, by its length or by its reader, the rest of a literal is not
+// shown.
 func TestSQLCutAnywhere(t *testing.T) {
 	const sql = `SELECT "t"."a", 'it''s hunter2', E'hunter2', $$ hunter2 $$, $q$hunter2$q$, "x hunter2", U&'hunter2' /* hunter2 */ FROM t -- hunter2` +
 		"\nWHERE `b` = 'hunter2' AND c IN ('hunter2', [hunter2])"
@@ -142,14 +143,14 @@ func TestSQLCutAnywhere(t *testing.T) {
 	}
 }
 
-// dialect is how a database finds the literals of a statement.
+// dialect has the rules by which a database finds the literals of a statement.
 type dialect struct {
 	name                                             string
-	backslash, doubleIsString, ident, brackets, hash bool // ident: ` quotes names; hash: # begins a comment
+	backslash, doubleIsString, ident, brackets, hash bool // with ident, ` quotes names; with hash, # begins a comment
 	dashNeedsSpace, dollar, nested, carriageReturn   bool
 }
 
-// dialects are the dialects of the databases whose clients are known. Read-only.
+// dialects are the dialects of the databases whose clients ddtop knows. They must not be changed.
 var dialects = []dialect{
 	{name: "PostgreSQL", dollar: true, nested: true, carriageReturn: true},
 	{name: "MySQL", backslash: true, doubleIsString: true, ident: true, hash: true, dashNeedsSpace: true},
@@ -158,7 +159,8 @@ var dialects = []dialect{
 	{name: "T-SQL", brackets: true, nested: true},
 }
 
-// code returns sql with all that is a literal or a comment for the dialect blanked. Names in quotes stay.
+// code returns sql with blanks in place of everything that is a literal or a comment in the dialect. Names in quotes
+// stay.
 func (d *dialect) code(sql string) string {
 	b := []byte(sql)
 	blank := func(from, to int) int {
@@ -167,7 +169,7 @@ func (d *dialect) code(sql string) string {
 		}
 		return to
 	}
-	// end finds what ends a quotation, behind it; a quote twice is none.
+	// end returns the place behind the end of a quotation. A doubled quote does not end it.
 	end := func(i int, quote byte, backslash bool) int {
 		for ; i < len(b); i++ {
 			switch {
@@ -191,7 +193,7 @@ func (d *dialect) code(sql string) string {
 		case c == '"':
 			to := end(i+1, '"', d.backslash && d.doubleIsString)
 			if text := sql[i+1 : max(to-1, i+1)]; d.doubleIsString && strings.Trim(text, "abcdefghijklmnopqrstuvwxyz") != "" || to == len(b) && sql[to-1] != '"' {
-				blank(i, to) // a plain word may stand where a string can't
+				blank(i, to) // a plain word may be here, but no string
 			}
 			i = to
 		case c == '`' && d.ident:
@@ -239,7 +241,7 @@ func (d *dialect) code(sql string) string {
 				break
 			}
 			i = blank(i, j+1+to+len(tag))
-		case letter(c) || c == '_' || c >= 0x80: // a name, with $ in it
+		case letter(c) || c == '_' || c >= 0x80: // a name, which may contain $
 			for i < len(b) && wordByte(sql[i]) {
 				i++
 			}
@@ -250,10 +252,10 @@ func (d *dialect) code(sql string) string {
 	return string(b)
 }
 
-// sayings are words of their own that a made-up statement is made of, each there once.
+// sayings returns the i-th made-up word. A made-up statement has each word once.
 func sayings(i int) string { return "zz" + strings.Repeat(string(rune('a'+i%26)), 2+i/26) + "zz" }
 
-// checkSayings says which words are shown of sql that are code not for all databases.
+// checkSayings fails if a shown word is code in some databases, but not in all.
 func checkSayings(t *testing.T, sql string) {
 	t.Helper()
 	got := SQL(sql, false)
@@ -273,7 +275,8 @@ func checkSayings(t *testing.T, sql string) {
 	}
 }
 
-// TestSQLAllDatabasesAgree: the shown parts of random statements are names or keywords in each of the databases.
+// TestSQLAllDatabasesAgree: if ddtop shows a part of a random statement, this part is a name or keyword in every
+// database.
 func TestSQLAllDatabasesAgree(t *testing.T) {
 	pieces := []string{"'", "'", `"`, "`", "$$", "$q$", "$", "/*", "*/", "--", "-- ", "#", "#>", "\n", "\r", "\r\n", "[", "]", `\`, `\\`, "E'", "N'", "1", ", ", " = ",
 		"(", ")", " FROM ", " WHERE ", ":", "::", "@", "?", "/*!", "!", ";", "; SELECT ", ".", "-", " "}
@@ -305,7 +308,8 @@ func TestSQLAllDatabasesAgree(t *testing.T) {
 	}
 }
 
-// FuzzSQLAllDatabasesAgree is the same with statements by a fuzzer: each letter z stands for a word.
+// FuzzSQLAllDatabasesAgree is like TestSQLAllDatabasesAgree, for a fuzzer's statements. Each letter z stands for a
+// word.
 func FuzzSQLAllDatabasesAgree(f *testing.F) {
 	for _, s := range []string{"z 'z' , z", "$$ z $$ z", "z # z, 'z\nz' z", "/* /* z */ 'z */ z'", "q'[z's z]' z", `z "z" 'z\' z' z`, "z -- z\r 'z\nz'", "[z's], 'z' z"} {
 		f.Add(s)

@@ -34,7 +34,7 @@ func TestServed(t *testing.T) {
 	}
 }
 
-// Served is served in one text.
+// Served returns the result of served as one text.
 func Served(kind sampler.WorkKind, resource string) string {
 	method, rest, _ := served(kind, resource)
 	return join(method, rest)
