@@ -10,7 +10,7 @@ import (
 const (
 	// defaultMaxDepth is the depth beyond which a Tree cuts stacks if Options.MaxDepth is 0.
 	defaultMaxDepth = 1024
-	// defaultMaxNodes is the number of nodes from which on a Tree adds only CutNodes if Options.MaxNodes is 0.
+	// defaultMaxNodes applies if Options.MaxNodes is 0. A Tree with this many nodes adds only CutNodes.
 	defaultMaxNodes = 200_000
 )
 

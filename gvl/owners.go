@@ -97,10 +97,10 @@ func (c *Classifier) findCollector(s *sampler.Sample) {
 	}
 }
 
-// named reports whether the owner field names a thread that is about to run. From 3.3 on, it is enough if the field
-// names the thread at the start of the read. The thread's own data, read after the field, did not show it as running
-// (BitLinked), so it has not run yet. Otherwise it would have had to take the lock, run, wake the next thread and
-// unlink in the first half of the read.
+// named reports whether the owner field names a thread that is about to run. The caller knows that the thread's own
+// data, read after the field, did not show it as running (BitLinked). From 3.3 on, it is enough if the field named the
+// thread at the start of the read. The thread cannot have run and stopped since. It would have had to take the lock,
+// run, wake the next thread and unlink in the first half of the read.
 func (c *Classifier) named(id sampler.ThreadID, r *sampler.Ractor) bool {
 	return r.OwnerEnd == id || c.proc.Era == sampler.EraSched && r.OwnerStart == id
 }

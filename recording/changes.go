@@ -105,7 +105,7 @@ func (st *changesState) forget() {
 }
 
 // find returns a thread and its index in recent, or -1 if the thread is not in recent. If the thread is not known,
-// find returns a new one, which move later adds to threads and recent.
+// find returns a new one. The method move later adds it to threads and recent.
 func (st *changesState) find(thread sampler.ThreadID, tid int32) (*changing, int) {
 	t := st.threads[tid]
 	if t == nil || t.thread != thread {
@@ -145,8 +145,9 @@ func (st *changesState) know(t *changing) {
 	st.threads[t.tid], t.known = t, true
 }
 
-// changes writes or reads the changes of a sample that has some, or that is known to have had none. First come flags
-// and times, and then each change: its thread, its state if it is not the likely one, and its times.
+// changes writes the changes of the GVL in a sample, or reads them if w.reading is true. It is called only if all
+// changes since the sample before are known, even if there were none. First come flags and times. Then comes each
+// change: its thread, its state if it is not the likely one, and its times.
 func (w *wire) changes(next *sampler.Changes) sampler.Changes {
 	st := &w.changed
 	scale := int64(changesUnit)

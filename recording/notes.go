@@ -17,7 +17,8 @@ const (
 )
 
 // Note writes a note into the recording, as a block of its own. The error is errLimit for a text of more than 4096
-// bytes. Errors of the disk are returned as Write returns them.
+// bytes, and ErrSlow if the disk is too slow. After an error of the disk, a later call returns this error, as Write
+// does.
 func (w *Writer) Note(n sampler.Note) error {
 	if w.closed {
 		return errClosed

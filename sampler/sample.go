@@ -414,8 +414,8 @@ type Sample struct {
 	// Fibers is the result of the last round over the known waiting fibers. It is nil if there was none, or in a
 	// recording without fibers. It is shared and must not be changed. Its times are not the times of this sample.
 	Fibers *Fibers
-	// Queues is what waited to enter the process when this was last read. It is nil if it was never read, or in a
-	// recording without it. It is shared and must not be changed.
+	// Queues are the connections and requests that waited for the process when its queues were last read. It is nil if
+	// they were never read, or in a recording without them. It is shared and must not be changed.
 	Queues *Queues
 	// NativeLocks are the locks of C code that threads wait for. It is nil if no thread waits for one, or in a
 	// recording without them. It is shared and must not be changed.

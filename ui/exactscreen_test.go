@@ -26,8 +26,8 @@ func (s *screen) timelinePage() *timeline.Page {
 	return s.model.pages[scene.PageTimeline].(*timeline.Page)
 }
 
-// TestTimelineOfAWait: the thread's row shows the wait from the begin to the end that the list of waits has. This
-// holds for waits of any length, at any size, and at every zoom down to 10 µs per column.
+// TestTimelineOfAWait: in the thread's row, a wait begins and ends at the same times as in the list of waits. This
+// holds for waits of any length, at any size of the screen, and at every zoom down to 10 µs per column.
 func TestTimelineOfAWait(t *testing.T) {
 	const looked = 5
 	r := rand.New(rand.NewPCG(3, 1))

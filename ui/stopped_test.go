@@ -14,8 +14,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestStoppedProcess: if the process is stopped or frozen, every view says so, at each size. At an earlier moment the
-// views do not say so.
+// TestStoppedProcess: if the process is stopped or frozen, every view says so, at each size. If the user
+// goes back to a time before the stop, the views do not say so.
 func TestStoppedProcess(t *testing.T) {
 	for _, c := range []struct {
 		hold       func(*sampler.Proc)

@@ -1,3 +1,3 @@
-// Package code names the code of a stack for a sentence: the program's innermost own method, the C function that it
-// called, and the line.
+// Package code makes the words with which a sentence, such as the text of a finding, refers to the code of a stack: the
+// program's innermost own method, the C function that it called, and the line.
 package code

@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// rank orders findings: standstills first, and among findings of the same severity causes before symptoms.
+// rank orders findings. Standstills come first. Among other findings of the same severity, causes come before symptoms.
 type rank uint8
 
 const (

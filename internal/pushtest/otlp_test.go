@@ -358,7 +358,7 @@ func TestOTLPRefuses(t *testing.T) {
 	}
 	for _, v := range []struct {
 		err error
-		// http and grpc report whether ddtop takes the answer for a refusal, by HTTP and by gRPC.
+		// http and grpc are true if ddtop treats the answer as a refusal, when it sends by HTTP and by gRPC.
 		http, grpc bool
 		after      time.Duration // in whole seconds by HTTP
 		says       string

@@ -350,7 +350,8 @@ func TestImage(t *testing.T) {
 }
 
 // TestImageForDocker: `docker load` reads manifest.json if it does not know OCI layouts. manifest.json names the same
-// blobs as the layout. One image has only the name of the release.
+// blobs as the layout. Each image
+// has the name of the release with its architecture. One of them also has the name of the release alone.
 func TestImageForDocker(t *testing.T) {
 	folder, _ := dist(t)
 	blobs, err := readTar(filepath.Join(folder, "ddtop_"+cli.Version+"_image.tar"))

@@ -156,7 +156,7 @@ $stdin.gets`, rubytest.Options{})
 }
 
 // TestExactModeHungTaker: if the consumer of samples hangs, ddtop still removes probes that are too expensive. When the
-// consumer goes on, it first gets the samples from before, and then samples without changes.
+// consumer goes on, it first gets the samples of the time before the removal. Later samples have no changes of the GVL.
 func TestExactModeHungTaker(t *testing.T) {
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		p, s := openExact(t, r, `$stdout.sync = true

@@ -56,13 +56,13 @@ func (m *mode[T, F]) stop() error {
 	return nil
 }
 
-// close ends the mode for good, and calls the function then after all its work has ended.
-func (m *mode[T, F]) close(then func() error) error {
+// close ends the mode for good. It calls the function last after all work of the mode has ended.
+func (m *mode[T, F]) close(last func() error) error {
 	m.closeOnce.Do(func() { close(m.closing) })
 	m.mu.Lock()
 	m.closed = true
 	m.mu.Unlock()
-	return m.opening.Close(func() error { return errors.Join(m.stop(), then()) })
+	return m.opening.Close(func() error { return errors.Join(m.stop(), last()) })
 }
 
 // begin switches the mode on. If it is on, begin returns an error with the text of the parameter already.

@@ -62,9 +62,9 @@ type shortTurnsLog struct {
 	Passes, Turns [][2]int64
 }
 
-// bounds returns the shortest and longest possible waits of the thread with short turns, between two times. Each list
-// is sorted. A wait cannot exceed the pass. It cannot be shorter than the longest hold of another thread within the
-// pass. In between, an interrupt may have given the thread the GVL for a moment before it returned from Thread.pass.
+// bounds returns the shortest and the longest possible wait for each logged call of Thread.pass between two times. Each
+// list is sorted. A wait never takes longer than the call, and never less time than the longest hold of another
+// thread during the call. Between two such holds, an interrupt may have given the thread the GVL for a moment.
 func (l *shortTurnsLog) bounds(fromNS, toNS int64) (least, most []int64) {
 	for _, p := range l.Passes {
 		a, b := max(p[0], fromNS), min(p[1], toNS)

@@ -54,8 +54,8 @@ func needPublished(t *testing.T) {
 	}
 }
 
-// TestPublishedSpans: the spans that parked threads publish are read as the threads report them. Some records are
-// hostile.
+// TestPublishedSpans: parked threads publish spans in their memory, and also print them. ddtop reads the spans that
+// they print. Some threads publish hostile records on purpose.
 func TestPublishedSpans(t *testing.T) {
 	needPublished(t)
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {

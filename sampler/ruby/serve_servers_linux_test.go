@@ -76,7 +76,7 @@ func watchServing(t *testing.T, pid int, done *atomic.Bool) (out []seen) {
 	return out
 }
 
-// ask has clients request pages until enough requests were answered.
+// ask makes several clients request pages at the same time, until enough requests have been answered.
 func ask(t *testing.T, url string, clients, requests int, path func(n int) (method, path string)) {
 	var next atomic.Int64
 	var wg sync.WaitGroup

@@ -271,8 +271,8 @@ func (c *Colors) SetTheme(t Theme) {
 	c.Theme, c.Few.known = t, nil
 }
 
-// SetGround sets the background that the terminal reported, or nil if there was no answer in time. An answer that
-// comes even later replaces nil.
+// SetGround takes the terminal's answer about its background. msg is nil if no answer came in time. If an answer comes
+// after that, the caller calls SetGround again, and the answer counts.
 func (c *Colors) SetGround(msg *tea.BackgroundColorMsg) {
 	if msg == nil {
 		c.Ground.Asked = true

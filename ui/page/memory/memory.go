@@ -38,8 +38,8 @@ type Page struct {
 	from   store.Mark // the figures at its beginning. TimeNS is zero if there is only one mark
 	known  bool
 	series []series
-	// Payers are the places of code that ran during collections. The next allocating thread pays for lazy sweeping
-	// and for marking in steps.
+	// Payers are the places of code whose threads did the collector's work. Ruby sweeps and marks in steps, so any
+	// thread that allocates may have to do a part of this work.
 	Payers []flamegraph.PlaceSum
 	GCNS   int64 // time in the collector, by the weights
 	paidOf widget.PlacesFrom

@@ -42,7 +42,7 @@ func (p *Page) Columns() []widget.Column[*processRow] {
 			Compare: func(x, y *processRow) int { return strings.Compare(x.Process.Name(), y.Process.Name()) },
 			Spans:   func(w *processRow) bool { return w.idle != nil }},
 		{Title: "pid", Width: widget.Wide(7), Right: true, Text: pidText},
-		// on narrower screens the finding in words needs the room
+		// This column is hidden on screens narrower than WideWidth+16, because the text of the finding needs the room.
 		{Title: "ruby", Width: widget.Wide(0, scene.WideWidth+16, 12, 160, 13), Text: rubyText},
 		// Columns whose figures are also in other views, or in the lines above, are dropped first.
 		{Title: "threads", Short: "thr", Width: widget.Wide(0, 80, 4, scene.WideWidth, 7), Drop: 1, Right: true, Text: threadsText},

@@ -21,9 +21,10 @@ const (
 	// The flags in the packed word begin at callFlags. callSuper is the flag of super (vm_call_flag_bits of
 	// vm_callinfo.h). Up to 3.2 it is callSuper30.
 	callFlags, callSuper, callSuper30 = 16, uint64(1 << 8), uint64(1 << 9)
-	// Kinds of method definitions (rb_method_type_t): an alias, and a method with refinements. Both lead to another
-	// method entry. methodOptimized forwards (see forwarding). It may have another name, too. methodBlock
-	// (define_method) can stand for a Symbol, and then calls a method without a frame of its own.
+	// Kinds of method definitions (rb_method_type_t). methodAlias (an alias) and methodRefined (a method with
+	// refinements) lead to another method entry. methodOptimized is a method that forwards. Its name can differ from
+	// the names in forwarding. methodBlock (define_method) can be made from a Symbol. It then calls the method of this
+	// name without a frame of its own.
 	methodBlock, methodAlias, methodOptimized, methodRefined = 4, 6, 9, 11
 )
 

@@ -105,7 +105,7 @@ type Proof struct {
 	old, final bool
 }
 
-// Holds reports whether a stack that was decoded with this proof would have the same result now.
+// Holds reports whether decoding a stack again would give the same frames. p is the Proof of the earlier decoding.
 func (d *validator) Holds(p Proof) bool {
 	switch {
 	case p.loadPath != d.loadPath.version:

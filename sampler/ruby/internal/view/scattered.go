@@ -7,12 +7,14 @@ import (
 )
 
 const (
-	// page is the unit in which memory is readable or not, in bytes. Kernels with larger pages agree.
+	// page is the unit in which memory is readable or not, in bytes. It is also right for kernels with larger pages,
+	// because these are multiples of it.
 	page = 4096
-	// maxGap is the largest gap between two pieces of a page that are read as one range, in bytes. process_vm_readv
-	// takes as long for a further range as for 3 KB (0.5 µs, measured on Linux 6.18, x86_64).
+	// maxGap limits the gap between two pieces of a page, in bytes. If the gap is smaller, they are read as one range.
+	// An additional range costs process_vm_readv as much time as 3 KB more (0.5 µs, measured on Linux 6.18, x86_64).
 	maxGap = 2048
-	// maxPieces limits the pieces that are planned together, because indexBits bits of a key are the index.
+	// maxPieces limits the pieces of one batch. Each of Scattered.keys has the index of its piece in its low indexBits
+	// bits, so there can be no more.
 	maxPieces, indexBits = 1 << indexBits, 16
 	// maxKeptScattered is the largest buffer that a Scattered keeps for its next Read, in bytes.
 	maxKeptScattered = 1 << 20
