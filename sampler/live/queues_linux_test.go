@@ -211,8 +211,14 @@ func TestPassengerQueue(t *testing.T) {
 	for range len(passenger.PIDs) + 3 {
 		send(t, port, "GET /held HTTP/1.1\r\nHost: x\r\n\r\n")
 	}
+	said := ""
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("passenger-status said at last: %s", said)
+		}
+	})
 	until(t, "three wait", func() bool {
-		said := passengerStatus(t, q.Accept.Listeners)
+		said = passengerStatus(t, q.Accept.Listeners)
 		_, queue, ok := strings.Cut(said, "Requests in queue: ")
 		var n int
 		if _, err := fmt.Sscan(queue, &n); err != nil || !ok {
@@ -294,8 +300,15 @@ func TestPumaClusterQueues(t *testing.T) {
 	for range 4 {
 		send(t, puma.Port, slowRequest+"\r\n")
 	}
+	var busy map[int]pumaStats
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("Puma said at last: %+v", busy)
+		}
+	})
 	until(t, "all threads are busy", func() bool {
 		said := controlOf(t, puma.Control)
+		busy = said
 		for _, pid := range puma.PIDs {
 			if x, ok := said[pid]; !ok || x.Capacity != 0 || x.Running != 2 {
 				return false
