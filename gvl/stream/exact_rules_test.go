@@ -363,7 +363,7 @@ func TestExactStacksOfWaits(t *testing.T) {
 	f.at(0, 1, "fresh", with(gvltest.Holder(1), stacks[1]))
 	f.at(10_000, 0, "1 released 5000", sleeps(stacks[2]))
 	feed(20_000, 0, sleeps(stacks[3]),
-		change(11_000, sampler.GVLQueued), held(12_000, stacks[6], stacks[7]), change(13_000, sampler.GVLReleased), // between two samples
+		change(11_000, sampler.GVLQueued), held(12_000, stacks[6], stacks[7]), change(13_000, sampler.GVLReleased),
 		change(14_000, sampler.GVLQueued), held(15_000, 0, 0), change(16_000, sampler.GVLReleased)) // stack not known
 	feed(30_000, 1, with(gvltest.Holder(1), stacks[4]),
 		change(21_000, sampler.GVLQueued), held(22_000, stacks[8], stacks[9])) // a hold that a sample sees

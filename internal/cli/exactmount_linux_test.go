@@ -24,7 +24,8 @@ func TestExactBehindAMount(t *testing.T) {
 		rubytest.Skip(t, "%v", err)
 	}
 	setpriv := rubytest.Program(t, "setpriv", "util-linux")
-	r := rubytest.Ruby{Name: "host", Bin: rubytest.Program(t, "ruby", "ruby")} // the path of a library in a chroot would not exist here
+	// The path of a library in a chroot would not exist here.
+	r := rubytest.Ruby{Name: "host", Bin: rubytest.Program(t, "ruby", "ruby")}
 	p := r.Start(t, `$stdout.sync = true
 3.times { Thread.new { loop { 20_000.times { }; sleep 0.001 } } }
 MOUNT = 165 # on x86_64

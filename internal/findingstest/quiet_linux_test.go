@@ -186,7 +186,7 @@ func TestPaused(t *testing.T) {
 			if _, ok := s.finding("frozen"); !ok {
 				rubytest.TooSeldom(t, "that it is stopped is not told")
 			}
-			told := func(f report.StatFinding) bool { return f.ID == "frozen" || f.ID == "gvl_saturated" } // gvl_saturated is raised before the stop
+			told := func(f report.StatFinding) bool { return f.ID == "frozen" || f.ID == "gvl_saturated" }
 			s.findings = slices.DeleteFunc(s.findings, told)
 			checkQuiet(t, s, lacked)
 		})

@@ -263,7 +263,7 @@ func (k *told) requestsSeen(log []servertest.Logged) (long, short, off float64) 
 	return share(1), share(0), median(lengths)
 }
 
-// The loads of which leastQuality has the floors.
+// railsFull and railsHalf are the loads that leastQuality has floors for.
 const railsFull, railsHalf = "rails-full", "rails-half"
 
 // qualityLoad is a load, with the process of it that is measured.

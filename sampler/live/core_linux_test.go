@@ -206,7 +206,7 @@ func TestCoreStates(t *testing.T) {
 }
 
 // TestCoreErrors: OpenCore returns an error for a core that is cut short, and for a core without its mapped files. It
-// also refuses given files of which none belongs to the core.
+// also refuses the given files if none belongs to the core.
 func TestCoreErrors(t *testing.T) {
 	r := rubytest.One(t)
 	p := r.Start(t, "STDOUT.puts :ready; STDOUT.flush; STDIN.gets", rubytest.Options{})

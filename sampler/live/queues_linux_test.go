@@ -336,7 +336,7 @@ func TestPumaClusterQueues(t *testing.T) {
 	}
 }
 
-// TestSidekiqPool: while Sidekiq has no jobs, ddtop reads a pool of four threads, of which none is busy.
+// TestSidekiqPool: while Sidekiq has no jobs, ddtop reads a pool of four threads. None of them is busy.
 func TestSidekiqPool(t *testing.T) {
 	sidekiq := servertest.StartSidekiq(t)
 	s := openLive(t, sidekiq.PID)

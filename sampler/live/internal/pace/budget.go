@@ -62,9 +62,8 @@ const (
 // Budget keeps ddtop's CPU time below a share of one CPU by lowering rates. The Sources of a Group share one Budget,
 // because the limit applies to all of ddtop. Its decisions depend only on its inputs.
 //
-// The CPU time is divided twice, each time into halves. First, awake Sources get one half, and idle Sources (with a
-// slow clock) the other. Then lock ticks get one half, and the additional work of stack ticks the other. What one side
-// does not need, the other may use.
+// The CPU time is divided into halves twice: between awake and idle Sources, then between lock ticks and the additional
+// work of stack ticks. Idle Sources have a slow clock. What one side does not need, the other may use.
 type Budget struct {
 	// Share is the share of one CPU that ddtop may use. Zero means no limit.
 	Share float64
