@@ -16,11 +16,15 @@ const (
 	// leadNS is the time from when a thread gives the GVL away, or queues for it, until it loses its CPU.
 	leadNS = 3_000
 	// sendNS is the time from when a thread gives the GVL away to send something, until it loses its CPU. It loses the
-	// CPU to the server on the same machine.
-	sendNS = 40_000
+	// CPU to the server on the same machine. Libraries of databases send, and first prepare and encrypt the message.
+	// writeNS is this time for a thread that writes or wakes another one, which Ruby itself does.
+	sendNS, writeNS = 40_000, 4_000
 	// againNS is the longest time of a system call that does not wait, in ns. In such a call, the thread gives the GVL
 	// away and gets it back on the same CPU without sleeping.
 	againNS = 50_000
+	// largeBytes is the size from which a read or write can take much longer than others. A thread can lose its CPU in
+	// the middle of it.
+	largeBytes = 1 << 16
 	// exitNS is the time from when a thread gives the GVL away for the last time until its native thread ends.
 	exitNS = 25_000
 	// unitNS is the unit of the times of changes (sampler.Change).
@@ -83,6 +87,9 @@ type thread struct {
 	// joinedNS is when another thread put this one into the queue. It is zero if no thread is known to have done so.
 	joinedNS    int64
 	cfp, pc, sp uint64
+	// call and args are the name and the arguments of the system call of the thread's last record.
+	call string
+	args [3]uint64
 	// delayNS is Record.DelayNS of its last record.
 	delayNS int64
 	// doing is the last report of what it does in its state.
@@ -181,6 +188,7 @@ func (m *Machine) Feed(r *Record) {
 	}
 	t.delayNS = r.DelayNS
 	t.atNS, t.blocked, t.cfp, t.pc, t.sp = r.NS, r.inCall() || r.Kind == Began, r.CFP, r.PC, r.SP
+	t.call, t.args = r.Name, r.Args
 }
 
 // placeOf returns the index in pending for a change at a time. It searches from the end, because most changes belong
@@ -251,7 +259,7 @@ func (m *Machine) interval(t *thread, r *Record) {
 	called := r.inCall()
 	switch {
 	case called && !r.Asleep:
-		end = max(r.NS-sendNS, ready)
+		end = max(r.NS-sends[r.Name], ready)
 	case called:
 		end = max(r.NS-leadNS, ready)
 	}
@@ -259,7 +267,8 @@ func (m *Machine) interval(t *thread, r *Record) {
 	if !blocked && t.state == released {
 		begin = ready + (end-ready)/2 // it came back from code without the GVL, at some time
 	}
-	ran := r.CFP != t.cfp || r.PC != t.pc || r.SP != t.sp // Ruby's code went on
+	ran := r.CFP != t.cfp || r.PC != t.pc || r.SP != t.sp             // Ruby's code went on
+	same := !ran && r.large() && r.Name == t.call && r.Args == t.args // it is still in the call of its last record
 	if !r.Before33 && t.state == released && r.WakerOwner == t.address && r.WokenNS > t.atNS {
 		m.move(t, r, r.WokenNS, waiting) // its waker had put it into the queue, or gave it the GVL
 		begin = ready
@@ -297,7 +306,7 @@ func (m *Machine) interval(t *thread, r *Record) {
 		m.move(t, r, ready, running)
 		m.move(t, r, end, is)
 	default: // it had no GVL before, and has none now
-		if ran || blocked && called && is == released {
+		if ran || blocked && called && is == released && !same {
 			m.turnOf(t, r, begin, end)
 		}
 		m.move(t, r, end, is)

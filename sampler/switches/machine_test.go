@@ -98,6 +98,7 @@ func TestRules(t *testing.T) {
 		return with(without, func(r *Record) { r.Asleep, r.Name = false, name })
 	}
 	sends, reads := called("sendto"), called("read")
+	large := with(called("write"), func(r *Record) { r.Descriptor, r.Args[2] = true, largeBytes })
 	went := func(pc uint64) func(*Record) { return func(r *Record) { r.PC = pc } }
 	for _, c := range []struct {
 		name    string
@@ -122,6 +123,11 @@ func TestRules(t *testing.T) {
 		{"sends to a server, loses its CPU to it, and sends again", []Record{
 			out(tid1, 100, 200, sends), out(tid1, 300, 400, sends), out(tid1, 500, 600, without),
 		}, "released 0-104, running 104-160, released 160-304, running 304-360, released 360-504, running 504-597, released 597-1000", ""},
+		{"writes to a server, and loses its CPU to it", []Record{out(tid1, 100, 200, called("write"))},
+			"released 0-104, running 104-196, released 196-1000", ""},
+		{"is preempted in a large write", []Record{
+			out(tid1, 100, 200, large), out(tid1, 300, 400, large), out(tid1, 500, 600, with(large, func(r *Record) { r.Asleep = true })),
+		}, "released 0-1000", ""},
 		{"is preempted in a long call without the GVL", []Record{
 			out(tid1, 100, 200, reads), out(tid1, 300, 400, reads), out(tid1, 500, 600, without),
 		}, "released 0-1000", ""},

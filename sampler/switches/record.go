@@ -106,14 +106,18 @@ type Worked interface {
 	ID() sampler.WorkID
 }
 
-// sends are the system calls that can wake another thread. They do not wait for that thread to do anything.
-var sends = map[string]bool{"sendto": true, "sendmsg": true, "sendmmsg": true, "write": true, "writev": true,
-	"futex": true}
+// sends are the system calls that can wake another thread. They do not wait for that thread to do anything. Each has
+// a time in ns. The thread gives the GVL away this long before it loses its CPU to the woken thread.
+var sends = map[string]int64{"sendto": sendNS, "sendmsg": sendNS, "sendmmsg": sendNS, "write": writeNS,
+	"writev": writeNS, "futex": writeNS}
+
+// large reports whether the system call reads or writes so much that a thread can lose its CPU in the middle of it.
+func (r *Record) large() bool { return r.Descriptor && r.Args[2] >= largeBytes }
 
 // inCall reports whether the thread lost its CPU in a system call that it entered just before. It waits in the call, or
 // has woken another thread and lost its CPU to that one.
 func (r *Record) inCall() bool {
-	return r.Kind == Out && (r.Asleep || r.state() == released && sends[r.Name])
+	return r.Kind == Out && (r.Asleep || r.state() == released && sends[r.Name] != 0 && !r.large())
 }
 
 // state says what the thread does with the GVL at the end of the record's interval.
