@@ -115,7 +115,7 @@ func (s *Store) Moment(atNS int64) (*sampler.Sample, []gvl.ThreadState, error) {
 		last = x
 	}
 	s.Read(func(r *Reading) {
-		defer r.Waits.Events.setExactBegins(states, atNS)
+		defer r.Waits.setExactBegins(states, atNS)
 		for i := range states {
 			if states[i].SinceNS <= firstNS {
 				states[i].SinceNS = r.Timeline.Since(states[i].Thread, states[i].State, firstNS, firstNS-maxSinceNS)

@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"math"
+	"slices"
 	"sort"
 	"time"
 
@@ -191,6 +192,22 @@ func (w *waitLog) ForEach(fromNS, toNS int64, fn func(*WaitEvent)) {
 	w.Events.ForEach(all, toNS, fn)
 }
 
+// AllSince returns the earliest time, at or after fromNS, from which on all waits are kept. Before Events, these are
+// the seconds with at most longestEach waits.
+func (w *waitLog) AllSince(fromNS int64) int64 {
+	since := max(w.Events.FromNS(), fromNS)
+	for sec := since / WaitSlotNS; since > fromNS; sec-- {
+		if sec < 0 {
+			return fromNS // a span can begin before the boot
+		}
+		if s := &w.slots[sec%int64(len(w.slots))]; s.second > sec || s.second == sec && s.waits.Count() > longestEach {
+			break
+		}
+		since = max(sec*WaitSlotNS, fromNS)
+	}
+	return since
+}
+
 // WaitShares are the quantiles of waits that Lengths returns: half, 90 %, 99 % and all of them.
 var WaitShares = [...]float64{0.5, 0.9, 0.99, 1}
 
@@ -243,8 +260,14 @@ func (e *WaitEvent) Key() WaitKey {
 // FromNS returns when the wait began.
 func (e *WaitEvent) FromNS() int64 { return e.EndNS - e.LenNS }
 
-// maxWaitEvents limits how many single waits are kept, to 12 MB. With a thousand waits a second, this is two minutes.
-const maxWaitEvents = 1 << 17
+const (
+	// maxWaitEvents limits how many single waits are kept, to 12 MB. With a thousand waits a second, this is two
+	// minutes.
+	maxWaitEvents = 1 << 17
+	// keepEventsNS is how long single waits are kept. waitBlock is how many are dropped at once.
+	keepEventsNS = int64(10 * time.Minute)
+	waitBlock    = 1 << 10
+)
 
 // WaitEvent is one wait for the GVL.
 type WaitEvent struct {
@@ -277,39 +300,59 @@ func (e *WaitEvent) Length() gvl.Bounded { return e.wait().Told() }
 // QueueNS returns the part of an exact wait before the thread was chosen as the next holder.
 func (e *WaitEvent) QueueNS() int64 { return max(e.LenNS-e.HandNS, 0) }
 
-// waitEvents is a ring of the last finished waits, in the order of their ends.
+// waitEvents are the last finished waits, in the order of their ends.
 type waitEvents struct {
-	ring []WaitEvent
-	next int
-	all  int // the number of waits ever added
+	// blocks have the waits. All blocks but the last are full, and the last one has inLast waits.
+	blocks []*[waitBlock]WaitEvent
+	inLast int
+	spare  *[waitBlock]WaitEvent
+	// dropped is how many waits were dropped.
+	dropped int
 }
 
-// add adds a wait, and returns its number. It allocates only until the ring is full.
+// add adds a wait, and returns its number.
 func (w *waitEvents) add(e WaitEvent) int {
-	w.all++
-	if len(w.ring) < maxWaitEvents {
-		w.ring = append(w.ring, e)
-		return w.all - 1
+	if len(w.blocks) == 0 || w.inLast == waitBlock {
+		w.drop(e.EndNS - keepEventsNS)
+		if w.spare == nil {
+			w.spare = new([waitBlock]WaitEvent)
+		}
+		w.blocks, w.inLast, w.spare = append(w.blocks, w.spare), 0, nil
 	}
-	w.ring[w.next] = e
-	w.next = (w.next + 1) % len(w.ring)
-	return w.all - 1
+	w.blocks[len(w.blocks)-1][w.inLast] = e
+	w.inLast++
+	return w.dropped + w.count() - 1
 }
+
+// drop drops the blocks that have only waits before a time. It also makes room for another block. All blocks are full.
+func (w *waitEvents) drop(beforeNS int64) {
+	n := 0
+	for n < len(w.blocks) && (len(w.blocks)-n >= maxWaitEvents/waitBlock || w.blocks[n][waitBlock-1].EndNS < beforeNS) {
+		w.spare = w.blocks[n]
+		n++
+	}
+	w.blocks = slices.Delete(w.blocks, 0, n)
+	w.dropped += n * waitBlock
+}
+
+// count returns how many waits are kept.
+func (w *waitEvents) count() int { return max(len(w.blocks)-1, 0)*waitBlock + w.inLast }
 
 // numbered returns the wait with a number. It returns nil if the wait was dropped.
 func (w *waitEvents) numbered(n int) *WaitEvent {
-	if i := n - (w.all - len(w.ring)); i >= 0 && i < len(w.ring) {
+	if i := n - w.dropped; i >= 0 && i < w.count() {
 		return w.event(i)
 	}
 	return nil
 }
 
-func (w *waitEvents) event(i int) *WaitEvent { return &w.ring[(w.next+i)%len(w.ring)] }
+func (w *waitEvents) event(i int) *WaitEvent { return &w.blocks[i/waitBlock][i%waitBlock] }
 
 // ForEach calls fn with the waits that ended in a time span, oldest first.
 func (w *waitEvents) ForEach(fromNS, toNS int64, fn func(*WaitEvent)) {
-	i := sort.Search(len(w.ring), func(i int) bool { return w.event(i).EndNS >= fromNS })
-	for ; i < len(w.ring); i++ {
+	n := w.count()
+	i := sort.Search(n, func(i int) bool { return w.event(i).EndNS >= fromNS })
+	for ; i < n; i++ {
 		e := w.event(i)
 		if e.EndNS > toNS {
 			return
@@ -320,7 +363,7 @@ func (w *waitEvents) ForEach(fromNS, toNS int64, fn func(*WaitEvent)) {
 
 // FromNS returns the time from which on all waits are kept. It is zero if none was dropped.
 func (w *waitEvents) FromNS() int64 {
-	if len(w.ring) < maxWaitEvents {
+	if w.dropped == 0 || w.count() == 0 {
 		return 0
 	}
 	return w.event(0).EndNS
@@ -354,9 +397,9 @@ func (t *ThreadWaits) InWords(q float64) string {
 	return WaitInWords(t.Count(), t.Lengths.Quantile(q))
 }
 
-// ByThread sorts the waits of a time span by thread. states are the states at its end. Quantiles cover all waits, also
-// those that are not listed.
-func (w *waitEvents) ByThread(fromNS, toNS int64, states []gvl.ThreadState, list ListOf) map[sampler.ThreadID]*ThreadWaits {
+// ByThread sorts the waits of a time span by thread, from the time on from which all are kept. states are the states at
+// its end. Quantiles cover all waits, also those that are not listed.
+func (w *waitLog) ByThread(fromNS, toNS int64, states []gvl.ThreadState, list ListOf) map[sampler.ThreadID]*ThreadWaits {
 	out := make(map[sampler.ThreadID]*ThreadWaits)
 	of := func(id sampler.ThreadID) *ThreadWaits {
 		t := out[id]
@@ -366,7 +409,7 @@ func (w *waitEvents) ByThread(fromNS, toNS int64, states []gvl.ThreadState, list
 		}
 		return t
 	}
-	w.ForEach(fromNS, toNS, func(e *WaitEvent) {
+	w.ForEach(w.AllSince(fromNS), toNS, func(e *WaitEvent) {
 		t := of(e.Thread)
 		t.Lengths.Add(e.wait())
 		switch {
@@ -402,7 +445,7 @@ func setExactBegin(states []gvl.ThreadState, id sampler.ThreadID, fromNS, atNS i
 }
 
 // setExactBegins calls setExactBegin for each exact wait that was in progress at a past moment.
-func (w *waitEvents) setExactBegins(states []gvl.ThreadState, atNS int64) {
+func (w *waitLog) setExactBegins(states []gvl.ThreadState, atNS int64) {
 	w.ForEach(atNS, math.MaxInt64, func(e *WaitEvent) {
 		if e.Exact && e.FromNS() <= atNS {
 			setExactBegin(states, e.Thread, e.FromNS(), atNS)

@@ -11,14 +11,23 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
+// TestWaitEventsForgetTheOldest: of more waits than maxWaitEvents, a block of the oldest is dropped. The others are
+// found by their times and numbers.
 func TestWaitEventsForgetTheOldest(t *testing.T) {
-	var w waitEvents
+	w := NewWaitLog(time.Minute)
 	const n = maxWaitEvents + 1000
 	for i := range int64(n) {
-		w.add(WaitEvent{EndNS: i, LenNS: i, LeastNS: i, MostNS: i, Thread: 1 + sampler.ThreadID(i%2)})
+		e := WaitEvent{EndNS: i, LenNS: i, LeastNS: i, MostNS: i, Thread: 1 + sampler.ThreadID(i%2)}
+		w.Add(&e)
+		if got := w.Events.add(e); got != int(i) || w.Events.numbered(got).EndNS != i {
+			t.Fatalf("wait %d has the number %d", i, got)
+		}
 	}
-	if w.FromNS() != 1000 || len(w.ring) != maxWaitEvents {
-		t.Fatalf("from %d, %d kept", w.FromNS(), len(w.ring))
+	if from, kept := w.Events.FromNS(), w.Events.count(); from != waitBlock || kept != n-waitBlock || w.Events.numbered(waitBlock-1) != nil {
+		t.Fatalf("from %d, %d kept", from, kept)
+	}
+	if got := w.AllSince(0); got != waitBlock {
+		t.Errorf("all since %d", got)
 	}
 	got := w.ByThread(n-100, n, []gvl.ThreadState{{Thread: 1, State: gvl.Waiting, AtNS: 2 * n}}, ListOf{Thread: 2, AtMost: 3})
 	if got[1].Count() != 51 || got[2].Count() != 50 {
@@ -29,6 +38,38 @@ func TestWaitEventsForgetTheOldest(t *testing.T) {
 	}
 	if q := got[2].Lengths.Quantile(0.99); q.NS != n-1 {
 		t.Errorf("p99 %+v", q)
+	}
+}
+
+// TestWaitsOfAnHour: with few waits a second, single waits need memory for ten minutes alone, and still all waits of an
+// hour are known. A second with more waits than longestEach ends this.
+func TestWaitsOfAnHour(t *testing.T) {
+	const each, seconds = longestEach - 2, 3000
+	w := NewWaitLog(time.Hour)
+	for sec := range seconds {
+		n := each
+		if sec == 100 {
+			n = longestEach + 1
+		}
+		for i := range n {
+			e := WaitEvent{EndNS: int64(sec)*WaitSlotNS + int64(i), LenNS: 1, Thread: 1}
+			w.Add(&e)
+			w.Events.add(e)
+		}
+	}
+	if n, most := w.Events.count(), int(keepEventsNS/WaitSlotNS)*each+2*waitBlock; n > most {
+		t.Errorf("%d waits are kept, at most %d expected", n, most)
+	}
+	const end = seconds * WaitSlotNS
+	for _, c := range []struct{ fromNS, wantNS int64 }{
+		{200 * WaitSlotNS, 200 * WaitSlotNS}, {200*WaitSlotNS + 7, 200*WaitSlotNS + 7}, {50 * WaitSlotNS, 101 * WaitSlotNS}, {-5, 101 * WaitSlotNS}, {end, end},
+	} {
+		if got := w.AllSince(c.fromNS); got != c.wantNS {
+			t.Errorf("since %d: %d, want %d", c.fromNS, got, c.wantNS)
+		}
+	}
+	if n := w.ByThread(200*WaitSlotNS, end, nil, ListOf{})[1].Count(); n != (seconds-200)*each {
+		t.Errorf("%d waits, want %d", n, (seconds-200)*each)
 	}
 }
 

@@ -170,7 +170,7 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	p.cells = r.Timeline.AppendRow(p.cells[:0], id, p.fromNS, p.toNS, cols)
 	fromNS := sc.AtNS - sc.WindowNS
 	p.Waits = store.ThreadWaits{}
-	if w := r.Waits.Events.ByThread(fromNS, sc.AtNS, sc.States, store.ListOf{Thread: id, AtLeastNS: int64(sc.Opt.WaitThreshold), AtMost: longestWaits})[id]; w != nil {
+	if w := r.Waits.ByThread(fromNS, sc.AtNS, sc.States, store.ListOf{Thread: id, AtLeastNS: int64(sc.Opt.WaitThreshold), AtMost: longestWaits})[id]; w != nil {
 		p.Waits = *w
 	}
 	p.kinds, p.noCPU = report.StatWaits{}, 0
@@ -178,7 +178,7 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 		p.kinds = all.Waits
 		p.noCPU = style.Share(all.NoCPU.Running+all.NoCPU.GC+all.NoCPU.Native, all.NS[gvl.Running]+all.NS[gvl.GC]+all.NS[gvl.Native])
 	}
-	p.partly = r.Waits.Events.FromNS() > fromNS
+	p.partly = r.Waits.AllSince(fromNS) > fromNS
 	p.loadStack(sc)
 	p.loadHeat(sc, id)
 }

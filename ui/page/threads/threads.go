@@ -128,7 +128,7 @@ func (p *Page) expand(h scene.Host, open bool) {
 
 func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	p.loadCPU(sc)
-	waits := r.Waits.Events.ByThread(sc.AtNS-sc.WindowNS, sc.AtNS, sc.States, store.ListOf{})
+	waits := r.Waits.ByThread(sc.AtNS-sc.WindowNS, sc.AtNS, sc.States, store.ListOf{})
 	p.follow()
 	p.build(sc, waits)
 	p.Table.Rows = p.withFibers(sc, p.Table.Rows)

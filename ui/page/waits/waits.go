@@ -176,7 +176,7 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 		}
 	}
 	p.All = p.kept
-	if r.Waits.Events.FromNS() > fromNS { // older waits are known only by their lengths
+	if r.Waits.AllSince(fromNS) > fromNS { // older waits are known only by their lengths
 		if _, n := r.Waits.Lengths(fromNS, toNS, nil); !p.filtered {
 			p.Counts = append(p.Counts[:0], make([]int64, len(waitEdges)+1)...)
 			r.Waits.Sum.Counts(waitEdges, p.Counts)
