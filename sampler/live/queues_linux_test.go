@@ -297,26 +297,34 @@ func TestAsyncQueue(t *testing.T) {
 // TestPumaClusterQueues: each worker of a cluster has its own threads. All workers have the same accept queue.
 func TestPumaClusterQueues(t *testing.T) {
 	puma := servertest.StartPuma(t, "-t", "2:2", "-w", "2")
-	for range 4 {
-		send(t, puma.Port, slowRequest+"\r\n")
-	}
 	var busy map[int]pumaStats
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("Puma said at last: %+v", busy)
 		}
 	})
+	// A worker can take a third request while the other worker still has a free thread. So requests are sent one by one
+	// until all threads are busy. Some of them wait already then.
+	const threads, wait = 4, 5
+	sent := 0
 	until(t, "all threads are busy", func() bool {
-		said := controlOf(t, puma.Control)
-		busy = said
+		busy = controlOf(t, puma.Control)
+		serving, arrived := int64(0), lengthAt(t, puma.Port)
 		for _, pid := range puma.PIDs {
-			if x, ok := said[pid]; !ok || x.Capacity != 0 || x.Running != 2 {
+			x, ok := busy[pid]
+			if !ok || x.Running != 2 {
 				return false
 			}
+			serving += 2 - x.Capacity
+			arrived += x.Backlog
 		}
-		return true
+		if arrived += serving; arrived == int64(sent) && serving < threads && sent < threads+wait {
+			send(t, puma.Port, slowRequest+"\r\n")
+			sent++
+		}
+		return serving == threads
 	})
-	for range 5 {
+	for ; sent < threads+wait; sent++ {
 		send(t, puma.Port, slowRequest+"\r\n")
 	}
 	waiting := func(of ...int) int64 {
