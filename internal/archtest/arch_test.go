@@ -47,7 +47,7 @@ var rules = map[string][]string{
 	"sampler/kernel":                   {"attach", "sampler"},
 	"sampler/native":                   {"attach", "attach/debuginfod", "attach/mapped", "internal/safefile", "sampler"},
 	"sampler/exact":                    {"sampler"},
-	"sampler/exact/probe":              {"attach", "sampler/bpf", "sampler/exact"},
+	"sampler/exact/probe":              {"attach", "sampler/bpf", "sampler/exact", "sampler/native"},
 	"sampler/bpf":                      {"attach"},
 	"sampler/switches":                 {"sampler", "sampler/exact"},
 	"sampler/native/clock":             {"sampler/bpf", "sampler/native"},

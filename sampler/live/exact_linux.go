@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	// watchEvery is the interval between fetches of records while no samples come. The ring has room for one second of
-	// the busiest measured load.
-	watchEvery = time.Second
+	// watchEvery is the interval between fetches of records while no samples come. narrowEvery is the interval between
+	// searches for probes that never make a record.
+	watchEvery, narrowEvery = time.Second, 100 * time.Millisecond
 	// exactBehindNS is how long ddtop waits for earlier records before it uses a record, in ns. A thread can lose its
 	// CPU before it writes its record.
 	exactBehindNS = 5_000_000
@@ -179,7 +179,7 @@ func (x *exactRun) fill(s *sampler.Sample, list *exact.List) {
 
 // run fetches records while no samples come, until it is stopped or the process ends. Then it removes the probes.
 func (x *exactRun) run() {
-	tick := time.NewTicker(watchEvery)
+	tick := time.NewTicker(narrowEvery)
 	defer tick.Stop()
 	exited := x.source.proc.Exited()
 	for ended := false; !ended; {
@@ -189,12 +189,19 @@ func (x *exactRun) run() {
 		case <-exited:
 			x.end("the process exited")
 		case <-tick.C:
-			if pace.Monotonic()-x.lookedNS.Load() >= int64(watchEvery)/2 {
+			if x.narrow(); pace.Monotonic()-x.lookedNS.Load() >= int64(watchEvery) {
 				x.look()
 			}
 		}
 	}
 	x.finish()
+}
+
+// narrow removes the probes of calls that never make a record. If a record is missing, it puts all in again.
+func (x *exactRun) narrow() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.probes.Narrow(x.to.Checks().Unclosed > 0 && x.counts.Lost == 0)
 }
 
 // look fetches records, passes on the records older than exactBehindNS, and calls limit. Any goroutine may call it.

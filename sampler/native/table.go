@@ -209,3 +209,16 @@ func (t *table) common(place uint64) (c common, err error) {
 	c.first = r.b[r.at:]
 	return c, nil
 }
+
+// Functions knows at which addresses the functions of a module begin.
+type Functions struct{ table *table }
+
+// FunctionsOf reads the addresses from the unwind tables of a module. Also stripped files have these tables.
+func FunctionsOf(m *attach.Module, mem attach.Memory) (Functions, error) {
+	t, err := readTable(m, mem)
+	return Functions{t}, err
+}
+
+// Before returns where the last function begins that begins at or before an address of the file. It returns false if
+// there is none.
+func (f Functions) Before(addr uint64) (start uint64, ok bool) { return f.table.start(addr) }

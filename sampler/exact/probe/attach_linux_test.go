@@ -299,6 +299,9 @@ func TestNotPlaced(t *testing.T) {
 		w := watch(t, r, busy, false)
 		for i := range w.code.sites {
 			w.code.sites[i].at += 1 << 10
+			for j := range w.code.sites[i].callSites {
+				w.code.sites[i].callSites[j].at += 1 << 10
+			}
 		}
 		if _, err := Attach(w.proc, w.code, w.target); !errors.Is(err, ErrNotPlaced) {
 			t.Errorf("%v", err)

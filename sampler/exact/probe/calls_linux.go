@@ -78,10 +78,14 @@ func (c *calls) all() ([][]uint64, error) {
 	return c.of, nil
 }
 
+// x86Stub has the possible distances from the beginning of a linker's stub to its jump, in bytes. A stub can begin with
+// endbr64, and its jump with a prefix.
+var x86Stub = [...]uint64{0, 1, 4, 5}
+
 // callsIn finds the calls of functions in code. slots maps the address of each word that holds a function's address to
 // the number of the function. A stub of the linker begins up to five bytes before its jump, with endbr64 and a prefix.
 func callsIn(code []attach.CodeSection, slots map[uint64]int, functions int) ([][]uint64, error) {
-	return findCalls(code, slots, functions, jumpsThrough, jumpsTo, 0, 1, 4, 5)
+	return findCalls(code, slots, functions, jumpsThrough, jumpsTo, x86Stub[:]...)
 }
 
 // findJumps calls found for each call or jump in a section of code that leads to, or through, one of the addresses.

@@ -31,6 +31,9 @@ type site struct {
 	// offset is the place of the instruction in the file, at its address in the target.
 	offset uint64
 	at     attach.Address
+	// callSites are all instructions that call the function, in callFile. It is empty if they are not known.
+	callSites []callSite
+	callFile  *codeFile
 }
 
 // codeFile is a file with code. open is a descriptor of the mapped file, as attach found it. Opening the path again
@@ -48,6 +51,8 @@ func (f *codeFile) path() string { return fmt.Sprintf("/proc/self/fd/%d", f.open
 type Code struct {
 	sites []site
 	files []*codeFile
+	// callSites is how many call sites all functions have.
+	callSites int
 	// static is true if the file with Ruby's VM also contains the C library.
 	static bool
 }
@@ -228,6 +233,7 @@ func (f *finder) site(fn function, own bool) (site, error) {
 	}
 	s.offset += uint64(n)
 	s.at += attach.Address(n)
+	s.callSites, s.callFile = f.callSites(&s, module, symbol.Addr)
 	return s, nil
 }
 

@@ -34,7 +34,8 @@ func mapped(t *testing.T, r rubytest.Ruby) (*attach.Process, *attach.Module, []a
 }
 
 // TestWhereTheProbesGo: probes go into libruby if it has the functions. Otherwise, and if a test wants it, they go into
-// the C library, at the default version of each function. Up to 3.2, there is one probe more.
+// the C library, at the default version of each function. Up to 3.2, there is one probe more. The call sites are known,
+// except if a test wants the C library.
 func TestWhereTheProbesGo(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		proc, module, maps := mapped(t, r)
@@ -47,6 +48,9 @@ func TestWhereTheProbesGo(t *testing.T) {
 			defer code.Close()
 			if want := 3; len(code.sites) != want && !before33 || len(code.sites) != want+1 && before33 {
 				t.Errorf("%d sites", len(code.sites))
+			}
+			if known := code.callSites > 0; known == libc {
+				t.Errorf("%d call sites, and libc is %v", code.callSites, libc)
 			}
 			for _, s := range code.sites {
 				ruby := s.file.Path == module.Path

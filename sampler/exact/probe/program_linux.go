@@ -35,15 +35,22 @@ const (
 	counters
 )
 
-// onStack is the offset of the record on a program's stack. wordAt, below the record, is for single values.
+// onStack is the offset of the record on a program's stack. wordAt, below the record, is for single values. bothAt,
+// below it, is for two words that are at most bothSize bytes apart. Copying a stack uses the bytes of bothAt later.
 const (
-	onStack = -recordSize
-	wordAt  = onStack - 8
+	onStack  = -recordSize
+	wordAt   = onStack - 8
+	bothSize = 64
+	bothAt   = wordAt - bothSize
 )
 
 // maxBusyNS is the longest time, in ns, that a run of a BPF program can take if it is not interrupted. A longer run
 // counts as usualBusyNS, the time that a run usually takes.
 const maxBusyNS, usualBusyNS = 20_000, 1_000
+
+// Only one of busyEvery runs is measured, because the clock and the counter take time themselves. The bits from busyBit
+// on of the run's time decide which.
+const busyEvery, busyBit = 16, 6
 
 // noWakeup keeps the ring from waking its reader, because the reader polls (BPF_RB_NO_WAKEUP).
 const noWakeup = 1
@@ -65,6 +72,9 @@ type builder struct {
 	counters int // the map's descriptor
 	ring     int
 	stacks   *stackMaps // nil if stacks are not copied
+	// calls is the descriptor of the map that counts the hits of each call site. It is 0 if the probe is in the
+	// function itself.
+	calls int
 }
 
 // word emits the instructions that read a word of the target's memory, at a register's address plus an offset, to the
@@ -78,11 +88,29 @@ func word(to int16, from asm.Register, offset int64) asm.Instructions {
 }
 
 // wordAtAddress is like word, but for a fixed address in the target's memory.
-func wordAtAddress(to int16, at uint64) asm.Instructions {
-	return asm.Instructions{
-		asm.LoadImm(asm.R3, int64(at), asm.DWord),
-		asm.Mov.Reg(asm.R1, asm.RFP), asm.Add.Imm(asm.R1, int32(to)), asm.Mov.Imm(asm.R2, 8), asm.FnProbeReadUser.Call(),
+func wordAtAddress(to int16, at uint64) asm.Instructions { return read(to, 8, atAddress(int64(at))) }
+
+// atAddress emits the instruction that puts a fixed address into R3.
+func atAddress(at int64) asm.Instructions {
+	return asm.Instructions{asm.LoadImm(asm.R3, at, asm.DWord)}
+}
+
+// read emits the instructions that read from the target's memory, at the address that from puts into R3.
+func read(to int16, size int32, from asm.Instructions) asm.Instructions {
+	return append(from, asm.Mov.Reg(asm.R1, asm.RFP), asm.Add.Imm(asm.R1, int32(to)), asm.Mov.Imm(asm.R2, size), asm.FnProbeReadUser.Call())
+}
+
+// twoWords reads a word each at a and b to toA and toB on the program's stack. It needs only one read if the words are
+// near each other. The function from emits the instructions that put a place's address into R3.
+func twoWords(toA, toB int16, a, b int64, from func(place int64) asm.Instructions) asm.Instructions {
+	first := min(a, b)
+	size := max(a, b) + 8 - first
+	if size > bothSize {
+		return append(read(toA, 8, from(a)), read(toB, 8, from(b))...)
 	}
+	return append(read(bothAt, int32(size), from(first)),
+		asm.LoadMem(asm.R1, asm.RFP, bothAt+int16(a-first), asm.DWord), asm.StoreMem(asm.RFP, toA, asm.R1, asm.DWord),
+		asm.LoadMem(asm.R1, asm.RFP, bothAt+int16(b-first), asm.DWord), asm.StoreMem(asm.RFP, toB, asm.R1, asm.DWord))
 }
 
 // program returns the BPF program. R6 has the registers of the thread that hit the probe, and R7 has the counters. R8
@@ -102,7 +130,8 @@ func (b *builder) program() asm.Instructions {
 		ins = append(ins, asm.LoadMem(asm.R2, asm.R6, b.kernel.set.second, asm.DWord))
 	}
 	if b.argument != noArgument {
-		ins = append(ins, asm.LoadImm(asm.R3, int64(b.target.Lock), asm.DWord), asm.JNE.Reg(asm.R2, asm.R3, "out"))
+		ins = append(ins, asm.LoadImm(asm.R3, int64(b.target.Lock), asm.DWord), asm.JNE.Reg(asm.R2, asm.R3, b.useless()))
+		ins = append(ins, b.countCall(callUseful)...)
 	}
 	ins = append(ins,
 		asm.LoadMem(asm.R1, asm.R7, countOff, asm.DWord),
@@ -142,17 +171,66 @@ func (b *builder) program() asm.Instructions {
 	default:
 		ins = append(ins, b.stacks.copyStack(b.target)...)
 	}
-	return append(ins,
-		asm.FnKtimeGetNs.Call().WithSymbol("told"),
+	ins = append(ins,
+		asm.LoadMem(asm.R1, asm.RFP, onStack+recordNS, asm.DWord).WithSymbol("told"),
+		asm.RSh.Imm(asm.R1, busyBit),
+		asm.And.Imm(asm.R1, busyEvery-1),
+		asm.JNE.Imm(asm.R1, 0, "out"),
+		asm.FnKtimeGetNs.Call(),
 		asm.LoadMem(asm.R1, asm.RFP, onStack+recordNS, asm.DWord),
 		asm.Sub.Reg(asm.R0, asm.R1),
 		asm.JLE.Imm(asm.R0, maxBusyNS, "counted"),
 		asm.Mov.Imm(asm.R0, usualBusyNS),
-		asm.Mov.Reg(asm.R2, asm.R7).WithSymbol("counted"), asm.Add.Imm(asm.R2, countBusyNS),
+		asm.Mul.Imm(asm.R0, busyEvery).WithSymbol("counted"),
+		asm.Mov.Reg(asm.R2, asm.R7), asm.Add.Imm(asm.R2, countBusyNS),
 		asm.StoreXAdd(asm.R2, asm.R0, asm.DWord),
+	)
+	if b.calls != 0 {
+		ins = append(ins, asm.Ja.Label("out"), asm.Mov.Imm(asm.R0, 0).WithSymbol(b.useless()))
+		ins = append(ins, b.countCall(callUseless)...)
+	}
+	return append(ins,
 		asm.Mov.Imm(asm.R0, 0).WithSymbol("out"),
 		asm.Return(),
 	)
+}
+
+// Offsets of the two counters of a call site, and their size, in bytes. A hit is useful if it makes a record.
+const (
+	callUseless = 8 * iota
+	callUseful
+	callCounters
+)
+
+// useless is the label at which a program goes on after a hit that makes no record.
+func (b *builder) useless() string {
+	if b.calls == 0 {
+		return "out"
+	}
+	return "useless"
+}
+
+// countCall emits the instructions that count a hit of a call site, up to leastUseless. The probe's cookie is the
+// number of the call site. R6 must have the registers. The instructions overwrite R0 to R5.
+func (b *builder) countCall(counter int32) asm.Instructions {
+	if b.calls == 0 {
+		return nil
+	}
+	label := fmt.Sprintf("counted %d", counter)
+	return asm.Instructions{
+		asm.Mov.Reg(asm.R1, asm.R6),
+		asm.FnGetAttachCookie.Call(),
+		asm.And.Imm(asm.R0, maxCallSites-1),
+		asm.Mul.Imm(asm.R0, callCounters),
+		asm.LoadMapValue(asm.R1, b.calls, 0),
+		asm.Add.Reg(asm.R1, asm.R0),
+		asm.Add.Imm(asm.R1, counter),
+		asm.LoadMem(asm.R2, asm.R1, 0, asm.DWord),
+		asm.JGE.Imm(asm.R2, leastUseless, label),
+		asm.Mov.Imm(asm.R2, 1),
+		asm.StoreXAdd(asm.R1, asm.R2, asm.DWord),
+		asm.Mov.Imm(asm.R0, 0).WithSymbol(label),
+	}
 }
 
 // readScheduler emits the instructions that read the scheduler's state for the thread that hit the probe. They find
@@ -175,22 +253,28 @@ func (b *builder) readScheduler() asm.Instructions {
 		ins = append(ins, word(onStack+recordThread, asm.R9, int64(t.ThreadOfEC))...)
 	}
 	ins = append(ins, asm.LoadMem(asm.R9, asm.RFP, onStack+recordThread, asm.DWord))
-	ins = append(ins, wordAtAddress(onStack+recordOwner, t.Owner)...)
+	if t.Before33 {
+		ins = append(ins, wordAtAddress(onStack+recordOwner, t.Owner)...)
+	} else {
+		ins = append(ins, twoWords(onStack+recordOwner, onStack+recordTail, int64(t.Owner), int64(t.QueueTail), atAddress)...)
+	}
 	if b.kind == exact.Signalled {
 		// This probe only shows that a thread has released the GVL. A thread that still has the GVL, or is no Ruby
 		// thread, has not done so.
 		ins = append(ins,
 			asm.JEq.Imm(asm.R9, 0, "out"),
 			asm.LoadMem(asm.R1, asm.RFP, onStack+recordOwner, asm.DWord),
-			asm.JEq.Reg(asm.R1, asm.R9, "out"))
+			asm.JEq.Reg(asm.R1, asm.R9, b.useless()))
+		ins = append(ins, b.countCall(callUseful)...)
 	}
 	if t.Before33 {
 		return append(ins, asm.Mov.Imm(asm.R1, 0), asm.StoreMem(asm.RFP, onStack+recordReady, asm.R1, asm.DWord),
 			asm.StoreMem(asm.RFP, onStack+recordRunning, asm.R1, asm.DWord), asm.StoreMem(asm.RFP, onStack+recordTail, asm.R1, asm.DWord))
 	}
-	ins = append(ins, word(onStack+recordReady, asm.R9, int64(t.ReadyNode))...)
-	ins = append(ins, word(onStack+recordRunning, asm.R9, int64(t.RunningNode))...)
-	return append(ins, wordAtAddress(onStack+recordTail, t.QueueTail)...)
+	inThread := func(offset int64) asm.Instructions {
+		return asm.Instructions{asm.Mov.Reg(asm.R3, asm.R9), asm.Add.Imm(asm.R3, int32(offset))}
+	}
+	return append(ins, twoWords(onStack+recordReady, onStack+recordRunning, int64(t.ReadyNode), int64(t.RunningNode), inThread)...)
 }
 
 // decode makes a Record from the bytes that a program has put into the ring.

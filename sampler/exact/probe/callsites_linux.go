@@ -1,0 +1,172 @@
+package probe
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"golang.org/x/arch/x86/x86asm"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/native"
+)
+
+// maxCallSites limits the call sites of all functions together. It is a power of two (countCall). Debian's libruby has
+// 70 to 200.
+const maxCallSites = 512
+
+// maxFunction limits how far, in bytes, the instructions of a function are decoded to prove where a call begins.
+const maxFunction = 64 << 10
+
+// callSite is an instruction that calls a function, or jumps to it.
+type callSite struct {
+	// offset is the place of the instruction in the file, at its address in the target.
+	offset uint64
+	at     attach.Address
+}
+
+// callSites finds all instructions in the file with Ruby's VM that lead to the function of s, which is in the file
+// module. It returns none if it cannot prove that it knows all, and that each of them is an instruction.
+func (f *finder) callSites(s *site, module *attach.Module, function attach.Address) ([]callSite, *codeFile) {
+	if f.libc || f.set.goarch != x86().goarch {
+		return nil, nil
+	}
+	found, err := f.callSitesOf(s.symbol, module, function)
+	if err != nil || f.code.callSites+len(found) > maxCallSites {
+		return nil, nil
+	}
+	file, err := f.file(f.module)
+	if err != nil {
+		return nil, nil
+	}
+	out := make([]callSite, 0, len(found))
+	for _, at := range found {
+		m, ok := mappingOf(f.mappings, at)
+		if !ok || !m.Exec {
+			return nil, nil
+		}
+		c := callSite{m.Offset + uint64(at-m.Start), at}
+		code := make([]byte, callBytes)
+		if f.module.ReadFileAt(code, c.offset) != nil || f.unchanged(at, code) != nil {
+			return nil, nil
+		}
+		out = append(out, c)
+	}
+	f.code.callSites += len(out)
+	return out, file
+}
+
+// callBytes is the size of a call or jump to a relative address, in bytes.
+const callBytes = 5
+
+// callSitesOf finds the addresses of the instructions that lead to a function.
+func (f *finder) callSitesOf(symbol string, module *attach.Module, function attach.Address) ([]attach.Address, error) {
+	slots, err := f.module.Slots([]string{symbol}, f.set.relocations)
+	if err != nil {
+		return nil, err
+	}
+	code, err := f.module.Code()
+	if err != nil {
+		return nil, err
+	}
+	functions, err := native.FunctionsOf(f.module, f.p)
+	if err != nil {
+		return nil, err
+	}
+	targets := stubsIn(code, slots)
+	if module == f.module {
+		direct := uint64(function - f.module.Bias)
+		targets[direct] = 0
+		if shortJumpTo(code, direct) {
+			return nil, fmt.Errorf("a short jump may lead to %s", symbol)
+		}
+	}
+	var out []attach.Address
+	for i := range code {
+		c := &code[i]
+		if c.Linkers {
+			continue
+		}
+		jumpsThrough(c, slots, func(at uint64, _ int) { err = fmt.Errorf("%#x loads the address of %s", at, symbol) })
+		jumpsTo(c, targets, func(at uint64, _ int) {
+			start, known := functions.Before(at)
+			if !known {
+				err = fmt.Errorf("%#x is in no known function", at)
+				return
+			}
+			is, failed := callsAt(c, start, at)
+			switch {
+			case failed != nil:
+				err = failed
+			case is:
+				out = append(out, f.module.Bias+attach.Address(at))
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// shortJumpTo reports whether bytes near a function may be a jump of two bytes to it: jmp, jcc, loop or jrcxz.
+func shortJumpTo(code []attach.CodeSection, function uint64) bool {
+	const size, reach = 2, 128
+	for _, c := range code {
+		for at := max(c.Addr, function-reach-size); at < function+reach && at+size <= c.Addr+uint64(len(c.Bytes)); at++ {
+			b := c.Bytes[at-c.Addr:]
+			if op := b[0]; (op == 0xeb || op&0xf0 == 0x70 || op&0xfc == 0xe0) && at+size+uint64(int8(b[1])) == function {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// stubsIn finds the linker's stubs that jump through a slot. It returns the address of each possible beginning.
+func stubsIn(code []attach.CodeSection, slots map[uint64]int) map[uint64]int {
+	stubs := make(map[uint64]int)
+	for i := range code {
+		if c := &code[i]; c.Linkers {
+			jumpsThrough(c, slots, func(at uint64, fn int) {
+				for _, before := range x86Stub {
+					stubs[at-before] = fn
+				}
+			})
+		}
+	}
+	return stubs
+}
+
+// callsAt reports whether an instruction begins at addr that is a call or a jump to a relative address. It decodes all
+// instructions of the function from its beginning, at. If the bytes at addr are only a part of another instruction, it
+// returns false. It returns an error if that is another kind of jump, or if it cannot decode the function.
+func callsAt(c *attach.CodeSection, at, addr uint64) (bool, error) {
+	if at < c.Addr || addr-at > maxFunction {
+		return false, fmt.Errorf("%#x is in no known function", addr)
+	}
+	for at < addr {
+		b := c.Bytes[at-c.Addr:]
+		if bytes.HasPrefix(b, endbr64[:]) {
+			at += uint64(len(endbr64))
+			continue
+		}
+		in, err := x86asm.Decode(b, 64)
+		if err != nil {
+			return false, fmt.Errorf("%#x before %#x: %w", at, addr, err)
+		}
+		if at += uint64(in.Len); at > addr {
+			if slices.ContainsFunc(in.Args[:], isRelative) {
+				return false, fmt.Errorf("%#x is in a %v", addr, in)
+			}
+			return false, nil
+		}
+	}
+	b := c.Bytes[addr-c.Addr:]
+	return len(b) >= callBytes && (b[0] == 0xe8 || b[0] == 0xe9), nil
+}
+
+func isRelative(a x86asm.Arg) bool {
+	_, ok := a.(x86asm.Rel)
+	return ok
+}

@@ -1,0 +1,224 @@
+package probe
+
+import (
+	"cmp"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler/exact"
+)
+
+// everyWay has threads that give the GVL away and get it back in every way that Ruby has: time slices, Thread.pass,
+// timed and endless sleeps, I/O, Mutex, Queue, ConditionVariable, threads that begin and end, child processes, and the
+// collector.
+const everyWay = `$stdout.sync = true
+m, c, q, r, w = Mutex.new, ConditionVariable.new, Queue.new, *IO.pipe
+2.times { Thread.new { loop { 2_000_000.times { }; sleep 0.5 } } }
+Thread.new { loop { Thread.pass; sleep 0 } }
+Thread.new { loop { sleep 0.001 } }
+Thread.new { loop { w.write("x"); sleep 0.001 } }
+Thread.new { loop { r.readpartial(10) } }
+Thread.new { loop { q.push(1); sleep 0.001 } }
+Thread.new { loop { q.pop } }
+2.times { Thread.new { loop { m.synchronize { c.wait(m, 0.001); c.signal; sleep 0.0005 } } } }
+Thread.new { loop { Thread.new { sleep 0.0001 }.join } }
+Thread.new { loop { Process.wait(fork { exit! }); GC.start; sleep 0.05 } }
+puts "ready"
+$stdin.gets`
+
+// TestNarrowMissesNothing: after Narrow has removed most probes, the others still make each record. The truth are
+// probes in the functions themselves, at the same time in the same process. Each thread makes a record at a call site,
+// and then the same record in the called function. Only a real Ruby calls its functions in all of these ways.
+func TestNarrowMissesNothing(t *testing.T) {
+	needBPF(t)
+	if many, err := checkMachine(false); err != nil || !many {
+		rubytest.Skip(t, "this kernel has no links of many probes that know processes (%v)", err)
+	}
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		w := watch(t, r, everyWay, false)
+		w.target.Stacks = false // copies of stacks would make room in the ring scarce
+		calls := attached(t, &w, settings{many: true, ringBytes: ringBytes})
+		if len(calls.calls) == 0 {
+			t.Fatal("no probe is at a call site")
+		}
+		all := calls.callSites
+		// Probes without hits stay. So it is done when most hits make a record.
+		for deadline := time.Now().Add(r.Timeout()); ; {
+			calls.Narrow(false)
+			hits, records := during(t, calls, 100*time.Millisecond)
+			if hits > 20 && float64(records) > .8*float64(hits) {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%d of %d hits made a record", records, hits)
+			}
+		}
+		narrowed := placed(calls)
+		rubytest.Report(t, "%d of %d call sites keep their probe", narrowed, all)
+		entries := attached(t, &w, settings{many: true, entries: true, ringBytes: ringBytes})
+		drop(t, calls)
+		var got []theirs
+		kinds := make(map[exact.Kind]int)
+		for deadline := time.Now().Add(r.Timeout()); kinds[exact.Unlocked] < 2000 || kinds[exact.Slept] < 50 || kinds[exact.Signalled] < 200; time.Sleep(time.Millisecond) {
+			// Each pair begins at the call site, so these records are read last. Then no first half is missing.
+			for _, p := range []*Probes{entries, calls} {
+				if err := p.Drain(func(r *exact.Record) {
+					got = append(got, theirs{*r, p == entries})
+					if p == entries {
+						kinds[r.Kind]++
+					}
+				}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("records: %v", kinds)
+			}
+		}
+		for _, p := range []*Probes{calls, entries} {
+			if c, err := p.Counts(); err != nil || c.Lost != 0 {
+				rubytest.Skip(t, "the machine was too slow to read %d records (%v)", c.Lost, err)
+			}
+		}
+		if n := alternates(t, got); n < 2000 {
+			t.Errorf("only %d records were compared", n)
+		}
+		if calls.Narrow(true); placed(calls) != all {
+			t.Errorf("%d of %d call sites have a probe again", placed(calls), all)
+		}
+		for _, p := range []*Probes{calls, entries} {
+			if err := p.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if n := rubytest.ChangedCode(t, w.PID); n != 0 {
+			t.Errorf("%d bytes of its code are not the files'", n)
+		}
+	})
+}
+
+// theirs is a record, and whether it comes from a probe in a function itself.
+type theirs struct {
+	exact.Record
+	entry bool
+}
+
+// alternates checks that each thread's records come in pairs: from a call site, and then the same from the function. It
+// returns the number of pairs. At a thread's beginning and end, records can be without the other one.
+func alternates(t *testing.T, all []theirs) (pairs int) {
+	t.Helper()
+	of := make(map[int32][]theirs)
+	for _, r := range all {
+		if r.Kind != exact.Exited {
+			of[r.TID] = append(of[r.TID], r)
+		}
+	}
+	for tid, records := range of {
+		records = releases(records)
+		slices.SortStableFunc(records, func(a, b theirs) int { return cmp.Compare(a.NS, b.NS) })
+		for len(records) > 0 && records[0].entry {
+			records = records[1:] // from before the first Drain of the call sites
+		}
+		for len(records) > 0 && !records[len(records)-1].entry {
+			records = records[:len(records)-1] // from after the last Drain of the functions
+		}
+		for i := 0; i+1 < len(records); i += 2 {
+			a, b := records[i], records[i+1]
+			if a.entry || !b.entry || a.Kind != b.Kind || a.Thread != b.Thread || a.Kind != exact.Signalled && a.Owner != b.Owner {
+				t.Errorf("thread %d, record %d of %d: %+v, and then %+v", tid, i, len(records), a, b)
+				return pairs
+			}
+			pairs++
+		}
+	}
+	return pairs
+}
+
+// releases leaves out the records of signals by threads that did not have the GVL before. They change nothing (Feed).
+func releases(records []theirs) (out []theirs) {
+	had := make(map[bool]bool)
+	for _, r := range records {
+		if r.Kind != exact.Signalled {
+			had[r.entry] = r.Owner == r.Thread
+		} else if !had[r.entry] {
+			continue
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func attached(t *testing.T, w *watched, o settings) *Probes {
+	t.Helper()
+	p, err := attachBy(w.proc, w.code, w.target, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+// during returns how many hits there are in a time, and how many of them make records.
+func during(t *testing.T, p *Probes, d time.Duration) (hits uint64, records int) {
+	t.Helper()
+	drop(t, p)
+	before, err := p.Counts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(d)
+	after, err := p.Counts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return after.Hits - before.Hits, drop(t, p)
+}
+
+// drop reads all records that there are, so that the ring has room. It returns how many probes have made.
+func drop(t *testing.T, p *Probes) (n int) {
+	t.Helper()
+	err := p.Drain(func(r *exact.Record) {
+		if r.Kind != exact.Exited {
+			n++
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// placed returns how many call sites have a probe.
+func placed(p *Probes) (n int) {
+	for _, c := range p.calls {
+		n += len(c.placed)
+	}
+	return n
+}
+
+// TestEveryCallIsAnInstruction: of bytes that look like calls of a function, only true calls and jumps get probes. If
+// any of them cannot be judged, there is an error. The code of a real Ruby does not have all of these cases.
+func TestEveryCallIsAnInstruction(t *testing.T) {
+	const at = 0x1000
+	for name, c := range map[string]struct {
+		code    []byte
+		addr    uint64
+		is, bad bool
+	}{
+		"a call":                          {[]byte{0x90, 0xe8, 1, 2, 3, 4}, at + 1, true, false},
+		"a jump":                          {[]byte{0xf3, 0x0f, 0x1e, 0xfa, 0xe9, 1, 2, 3, 4}, at + 4, true, false},
+		"within the number of a mov":      {[]byte{0x48, 0xb8, 0xe8, 1, 2, 3, 4, 5, 6, 7, 0xc3}, at + 2, false, false},
+		"a conditional jump":              {[]byte{0x0f, 0x84, 1, 2, 3, 4}, at + 1, false, true},
+		"a call with a prefix":            {[]byte{0xf2, 0xe8, 1, 2, 3, 4}, at + 1, false, true},
+		"behind bytes that are no code":   {[]byte{0x06, 0xe8, 1, 2, 3, 4}, at + 1, false, true},
+		"at the end, with a byte missing": {[]byte{0x90, 0xe8, 1, 2, 3}, at + 1, false, false},
+	} {
+		is, err := callsAt(&attach.CodeSection{Addr: at, Bytes: c.code}, at, c.addr)
+		if is != c.is || err != nil != c.bad {
+			t.Errorf("%s: %v, %v", name, is, err)
+		}
+	}
+}
