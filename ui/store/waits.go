@@ -398,7 +398,7 @@ func (t *ThreadWaits) InWords(q float64) string {
 }
 
 // ByThread sorts the waits of a time span by thread, from the time on from which all are kept. states are the states at
-// its end. Quantiles cover all waits, also those that are not listed.
+// its end. Quantiles include the waits that are not listed.
 func (w *waitLog) ByThread(fromNS, toNS int64, states []gvl.ThreadState, list ListOf) map[sampler.ThreadID]*ThreadWaits {
 	out := make(map[sampler.ThreadID]*ThreadWaits)
 	of := func(id sampler.ThreadID) *ThreadWaits {
