@@ -118,15 +118,22 @@ type builder struct {
 	// These are the descriptors of the maps: of targets, of threads, of the ring for records and the ring for stacks.
 	// places is the map of WorkPlaces, and works is the ring for environments.
 	targets, threads, ring, stacks, places, works int
-	// bell is the descriptor of the map with the flags for bpf_ringbuf_output.
-	bell int
+	// bell is the descriptor of the map with the flags for bpf_ringbuf_output. slots is the one of the map of slots.
+	bell, slots int
 }
+
+// slots is the number of slots, a power of 2. A process belongs to the slot of its number modulo slots. A slot's byte
+// is 1 if a process of the slot is followed. So a switch between other processes takes no lookup of a target.
+const slots = 1 << 14
 
 // find emits instructions that load the target of a process into R8. tgid is the register with the process's number.
 // If the process is not followed, they jump to a label. The parameter named or is this label.
 func (b *builder) find(tgid asm.Register, or string) asm.Instructions {
 	return asm.Instructions{
 		asm.StoreMem(asm.RFP, keyAt, tgid, asm.Word),
+		asm.Mov.Reg(asm.R1, tgid), asm.And.Imm(asm.R1, slots-1),
+		asm.LoadMapValue(asm.R3, b.slots, 0), asm.Add.Reg(asm.R3, asm.R1),
+		asm.LoadMem(asm.R3, asm.R3, 0, asm.Byte), asm.JEq.Imm(asm.R3, 0, or),
 		asm.LoadMapPtr(asm.R1, b.targets),
 		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, keyAt),
 		asm.FnMapLookupElem.Call(),

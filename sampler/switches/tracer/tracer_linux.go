@@ -42,6 +42,7 @@ type Tracer struct {
 	bpf.Programs
 	mu      sync.Mutex
 	targets *ebpf.Map
+	slots   *ebpf.Map
 	ring    *bpf.Ring
 	stacks  *bpf.Ring
 	// places is the map of each process's WorkPlace. works is the ring with copies of requests' environments (Work).
@@ -120,8 +121,25 @@ func (f *Feed) join(t *Tracer) error {
 	if err := t.targets.Update(uint32(f.target.PID), f.target.encode(), ebpf.UpdateNoExist); err != nil {
 		return bpf.Explain(fmt.Sprintf("following process %d", f.target.PID), err)
 	}
-	f.t = t
 	t.feeds[uint32(f.target.PID)] = f
+	if err := t.fillSlots(); err != nil {
+		delete(t.feeds, uint32(f.target.PID))
+		return errors.Join(err, t.targets.Delete(uint32(f.target.PID)))
+	}
+	f.t = t
+	return nil
+}
+
+// fillSlots sets the slots of the processes that are followed. For a program that runs meanwhile, a slot that stays the
+// same has the same byte all the time.
+func (t *Tracer) fillSlots() error {
+	var set [slots]byte
+	for pid := range t.feeds {
+		set[pid%slots] = 1
+	}
+	if err := t.slots.Update(uint32(0), set[:], ebpf.UpdateAny); err != nil {
+		return bpf.Explain("filling the map of slots", err)
+	}
 	return nil
 }
 
@@ -139,7 +157,7 @@ func (f *Feed) Close() error {
 		if e := t.places.Delete(uint32(f.target.PID)); !errors.Is(e, ebpf.ErrKeyNotExist) {
 			err = errors.Join(err, e)
 		}
-		return err
+		return errors.Join(err, t.fillSlots())
 	})
 }
 
@@ -321,7 +339,11 @@ func open() (_ *Tracer, err error) {
 	if err != nil {
 		return nil, err
 	}
-	b := builder{kernel: kernel, targets: t.targets.FD(), threads: threads.FD()}
+	t.slots, err = t.Map(ebpf.MapSpec{Name: "ddtop_slots", Type: ebpf.Array, KeySize: 4, ValueSize: slots, MaxEntries: 1})
+	if err != nil {
+		return nil, err
+	}
+	b := builder{kernel: kernel, targets: t.targets.FD(), threads: threads.FD(), slots: t.slots.FD()}
 	if b.ring, t.ring, err = t.Ring("ddtop_switches", ringBytes); err != nil {
 		return nil, err
 	}
