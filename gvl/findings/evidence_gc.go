@@ -4,6 +4,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/findings/internal/pauses"
 	"github.com/ddtop/ddtop/gvl/findings/internal/stackkind"
+	"github.com/ddtop/ddtop/sampler"
 )
 
 // Collecting adds time inside the collector.
@@ -34,9 +35,10 @@ func (c *collector) gcTime(t *gvl.Tick) {
 
 // longFull returns the length of a full collection divided by the threshold. It is zero for a collection that began
 // during the program's start. It is also zero if the program called GC.start and no thread waited, because then the
-// program chose a good time.
+// program chose a good time. Its stack may have been read before the call, so Ruby's own reason counts as well.
 func (c *collector) longFull(p *pauses.Pause) float64 {
-	if !p.Full() || p.FromNS < c.bootNS || !p.Waited && c.classes.Of(p.Stack)&stackkind.GCStart != 0 {
+	asked := p.Reason&sampler.GCByMethod != 0 || c.classes.Of(p.Stack)&stackkind.GCStart != 0
+	if !p.Full() || p.FromNS < c.bootNS || !p.Waited && asked {
 		return 0
 	}
 	return max(float64(p.RanNS)/c.limits.gcFull, float64(p.MarkNS)/c.limits.gcMark)

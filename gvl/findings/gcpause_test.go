@@ -39,6 +39,8 @@ func TestFullCollections(t *testing.T) {
 		{name: "out of band", reason: sampler.GCMajorByForce, markMS: 240, allMS: 400, cpu: 100, by: "c:GC.start"},
 		{name: "out of band, after a wait for the GVL", reason: sampler.GCMajorByForce, markMS: 240, allMS: 400, cpu: 100, by: "c:GC.start",
 			early: true},
+		{name: "out of band, with a stack from before the call", reason: sampler.GCMajorByForce | sampler.GCByMethod, markMS: 240,
+			allMS: 400, cpu: 100},
 		{name: "GC.start in the way", reason: sampler.GCMajorByForce, markMS: 240, allMS: 400, cpu: 100, by: "c:GC.start", waits: true,
 			says: []string{"because code asked for it"}},
 		{name: "compacts", reason: full, compacts: true, markMS: 240, allMS: 400, cpu: 100, says: []string{"GC.auto_compact is on"}},

@@ -9,8 +9,10 @@ loop do
 end
 worker = named("worker") { Queue.new.pop }
 named("collects") do
-  # The others want the GVL when they start and after they have written. On a full machine that can be late.
-  sleep 0.01 until Thread.main.stop? && worker.stop?
+  # The others want the GVL when they start and after they have written. On a full machine that can be late. A thread
+  # that writes is stopped, too (Thread#stop?).
+  wait_until_in(worker, "pop")
+  wait_until_in(Thread.main, "sleep")
   loop { sleep 0.5; GC.start }
 end
 ready
