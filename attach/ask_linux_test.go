@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestAskWaitsForWhatLacksACPU: a question that computes for longer than the patience is answered, because on a full
-// machine each question can take so long. If a question blocks in the kernel, or waits for another goroutine, Ask gives
-// up.
+// TestAskWaitsForWhatLacksACPU: Ask waits longer than its patience for a function that computes, because on a full
+// machine every function can take so long. If the function blocks in the kernel, or waits for another goroutine, Ask
+// returns ErrNoAnswer.
 func TestAskWaitsForWhatLacksACPU(t *testing.T) {
 	t.Parallel()
 	const patience = 40 * time.Millisecond
@@ -20,7 +20,8 @@ func TestAskWaitsForWhatLacksACPU(t *testing.T) {
 		if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &from); err != nil {
 			return 0, err
 		}
-		// Even with a 16th of a CPU, this ends before Ask gives up.
+		// The loop ends when the thread has used a quarter more CPU time than the patience. Even with a 16th of a CPU,
+		// this happens before Ask gives up.
 		for now = from; now.Nano() < from.Nano()+int64(patience+patience/4); n++ {
 			if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now); err != nil {
 				return 0, err

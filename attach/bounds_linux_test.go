@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// sparseCore is a core whose notes end with a note of 400 MB that ddtop does not need. Most of it is a hole.
+// sparseCore is a core file whose last note has 400 MB and is not needed by ddtop. Only head is kept in memory. All
+// bytes after it are read as zeros.
 type sparseCore struct {
 	head []byte
 	size int64
@@ -27,7 +28,8 @@ func (s sparseCore) ReadAt(b []byte, at int64) (int, error) {
 	return len(b), nil
 }
 
-// TestCoreOfManyRegisters: a note that ddtop does not read takes no memory, whatever size it claims.
+// TestCoreOfManyRegisters: ddtop allocates no memory for a note that it does not use, whatever size the note's header
+// claims.
 func TestCoreOfManyRegisters(t *testing.T) {
 	const registers = 400 << 20
 	core := makeCore(nil, nil, 1, 77)

@@ -45,22 +45,24 @@ type Core struct {
 	file    io.ReaderAt
 	closer  io.Closer
 	written time.Time
-	// length is the size of the file in bytes. missing is how many more bytes its headers promise.
+	// length is the size of the file in bytes. missing is the number of bytes that the headers describe but that lie
+	// beyond the end of the file, because it was cut short.
 	length, missing int64
 	machine         string
 	segments        []segment
 	notes           coreNotes
-	// mappings are what Maps returns: all memory. notes also has a list of mappings, but only of mapped files.
+	// mappings are what Maps returns: all memory of the process. notes also has a list of mappings, but it has only
+	// mapped files.
 	mappings []Mapping
-	// given maps the path of a mapped file to the path of the file to use in its place. root is the root folder of the
-	// dumped process.
+	// given maps the path of a mapped file to the path of the file that the user has named instead. root is the root
+	// folder of the dumped process.
 	given map[string]string
 	root  string
 
 	mu    sync.Mutex
 	files map[string]*mappedFile
-	// gate limits how long a system call on a mapped file can block ddtop, because a file may be on a network that
-	// hangs.
+	// gate limits how long a system call on a mapped file can block ddtop. Such a file may be on a network drive that
+	// does not answer.
 	gate safefile.Gate
 }
 
@@ -185,8 +187,8 @@ func (c *Core) segment(offset, addr, kept, size uint64) (segment, bool) {
 	return segment{addr: Address(addr), size: size, kept: kept, offset: int64(offset)}, true
 }
 
-// readNotes reads a segment of notes and appends to the parameter to only the notes that parseCoreNotes uses. To save
-// memory, it skips the others. Most of the skipped bytes are floating-point registers.
+// readNotes reads a segment of notes. It appends the notes that parseCoreNotes uses to the parameter to. To save
+// memory, it skips all other notes, most of which are floating-point registers.
 func (c *Core) readNotes(to []byte, offset, size uint64) ([]byte, error) {
 	if offset > uint64(c.length) || size > uint64(c.length)-offset {
 		return nil, fmt.Errorf("it was cut off: %d bytes of notes, which say which files were mapped, lie beyond its end", size)
@@ -237,7 +239,7 @@ func (c *Core) Read(addr Address, buf []byte) error {
 }
 
 // ReadBatch fills the ranges one by one. calls is the number of system calls that the same reads of a live process
-// would take. Core returns it because Memory requires it.
+// would take. A core needs no such calls, but the interface Memory requires the number.
 func (c *Core) ReadBatch(ranges []Range) (calls int, err error) {
 	for i := range ranges {
 		ranges[i].Failed = c.read(ranges[i].Addr, ranges[i].Buf) != nil
@@ -257,8 +259,8 @@ func (c *Core) read(addr Address, buf []byte) error {
 				return fmt.Errorf("%s: %w", c.path, err)
 			}
 		} else {
-			// The core lacks this memory, so read it from the mapped file. The kernel writes an empty segment for such
-			// memory, and gcore writes no segment.
+			// The core lacks this memory, so read it from the mapped file. The kernel describes such memory by a
+			// segment without content, gcore by no segment at all.
 			n = int(min(uint64(n), uint64(next-addr)))
 			if err := c.readMapped(addr, buf[:n]); err != nil {
 				return err
@@ -270,8 +272,8 @@ func (c *Core) read(addr Address, buf []byte) error {
 	return nil
 }
 
-// find returns the segment that holds addr. ok is false if there is none. next is the end of the range in which the
-// result is the same: it is the next address at which a segment ends or begins.
+// find returns the segment that holds addr. ok is false if there is none. The result is the same for all addresses from
+// addr up to next, at which a segment ends or begins.
 func (c *Core) find(addr Address) (s segment, ok bool, next Address) {
 	i := sort.Search(len(c.segments), func(i int) bool { return c.segments[i].addr > addr })
 	next = ^Address(0)

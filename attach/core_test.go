@@ -22,7 +22,8 @@ type piece struct {
 	content []byte
 }
 
-// mappedFileOf is an entry of a made-up NT_FILE.
+// mappedFileOf is a mapped file in the note NT_FILE of a made-up core. page is the mapping's offset in the file, in
+// pages.
 type mappedFileOf struct {
 	start, end, page uint64
 	path             string
@@ -44,7 +45,8 @@ func testRegister(tid uint32, i int) uint64 { return uint64(tid)<<40 | uint64(i)
 // testVDSO is the address of the vDSO in a made-up core.
 const testVDSO = 0x13000
 
-// makeCore returns a core as the kernel writes it. A segment that the core does not have is code.
+// makeCore returns a core file as the kernel writes it. A piece without content becomes a segment with the rights of
+// code.
 func makeCore(pieces []piece, files []mappedFileOf, entry uint64, tids ...uint32) []byte {
 	var notes []byte
 	for _, tid := range tids {
@@ -186,8 +188,8 @@ func TestCoreReads(t *testing.T) {
 	}
 }
 
-// TestCoreMaps: all memory is listed once, with the rights of its segment. A part of a file without a segment counts as
-// code.
+// TestCoreMaps: Maps lists all memory once, with the rights of its segment. If a part of a mapped file has no segment,
+// it counts as code.
 func TestCoreMaps(t *testing.T) {
 	core, path := coreWith(t, program(0x1000, 5))
 	c, err := OpenCore(core, CoreFiles{})
@@ -208,7 +210,8 @@ func TestCoreMaps(t *testing.T) {
 	}
 }
 
-// TestCoreRegisters: each thread has the registers of its note. If a note is cut short, its thread has none.
+// TestCoreRegisters: each thread has the registers in its own note. If the note is cut short, the thread has no
+// registers.
 func TestCoreRegisters(t *testing.T) {
 	b := makeCore(nil, nil, 0, 7, 8)
 	c, err := newCore("core", bytes.NewReader(b), int64(len(b)))
@@ -235,8 +238,8 @@ func TestCoreRegisters(t *testing.T) {
 	}
 }
 
-// TestCoreModule: if the core has no part of a file to compare, the file is refused, because its code may be another
-// file's.
+// TestCoreModule: ddtop uses a mapped file only if the core holds a part of it to compare. Otherwise the file at the
+// same path could be another one, with different code.
 func TestCoreModule(t *testing.T) {
 	ours, err := os.Executable()
 	if err != nil {
@@ -272,8 +275,8 @@ func TestCoreModule(t *testing.T) {
 	}
 }
 
-// TestCoreFiles: if another file is at the path of the mapped file, it is refused. Files and folders that the user
-// names are used.
+// TestCoreFiles: ddtop refuses the file at the path of a mapped file if it is not the one that was mapped. It uses the
+// files and folders that the user names instead.
 func TestCoreFiles(t *testing.T) {
 	library := append(program(0x1000, 5), content(0x2000, 77)...)
 	path, mappedPath := coreWith(t, program(0x3000, 6))
@@ -313,7 +316,8 @@ func TestCoreFiles(t *testing.T) {
 	if err := read(CoreFiles{Root: root}); err != nil {
 		t.Errorf("below the root that is named: %v", err)
 	}
-	// A hostile core may name any file, so that its content would be shown as a method's name.
+	// A hostile core may claim that any file was mapped, such as a file with secrets. ddtop would then show its content
+	// as a method's name.
 	if err := os.WriteFile(mappedPath, content(0x3000, 6), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -24,8 +24,8 @@ type mappedFile struct {
 	err      error
 }
 
-// give sets the files of CoreFiles.Files. Each is used instead of the mapped file with the same name. A file with
-// another name is used instead of the program.
+// give assigns the files that the user has named (CoreFiles.Files). Each is used instead of the mapped file with the
+// same name. A file with a name that no mapped file has is used instead of the program.
 func (c *Core) give(files []string) error {
 	c.given = make(map[string]string)
 	for _, f := range files {
@@ -46,8 +46,8 @@ func (c *Core) give(files []string) error {
 	return nil
 }
 
-// Maps lists the memory of the process: mapped files, as the process knew them, and other memory that the core
-// describes. A core has no device and inode numbers. So they are made up, different for each file.
+// Maps lists the memory of the process: mapped files, with the paths that the process saw, and other memory that the
+// core describes. A core has no device and inode numbers. So Maps makes up numbers, which differ for each file.
 func (c *Core) Maps() ([]Mapping, error) { return c.mappings, nil }
 
 // allMappings joins the list of mapped files with the segments.
@@ -56,8 +56,8 @@ func (c *Core) allMappings() []Mapping {
 	out := make([]Mapping, 0, len(files)+len(c.segments))
 	for _, m := range files {
 		s, ok, _ := c.find(m.Start)
-		// gcore writes no segment for code and other constant memory. So a file without a segment counts as
-		// executable, until its ELF headers say which part is code.
+		// gcore writes no segment for code and other constant memory. So a mapping without a segment counts as
+		// executable, until the ELF headers of its file say which part is code.
 		m.Exec = !ok || s.rights&elf.PF_X != 0
 		m.Write = ok && s.rights&elf.PF_W != 0
 		out = append(out, m)
@@ -156,8 +156,8 @@ func (c *Core) open(path string) (*safefile.File, error) {
 	return f, err
 }
 
-// findFile opens the file to use for a mapped file. Its path comes from the core, which a stranger may have written.
-// So anything but a program or library is refused.
+// findFile opens the file to use for a mapped file. Its path comes from the core, which an attacker may have written.
+// So findFile refuses a file that is not a program or a library.
 func (c *Core) findFile(path string) (*safefile.File, error) {
 	if given := c.given[path]; given != "" {
 		return safefile.Open(given, mapped.MaxMappedFile)
@@ -220,9 +220,9 @@ func (c *Core) check(path string, f *safefile.File) (compared bool, err error) {
 	return false, nil
 }
 
-// Module opens the ELF file that the process had mapped at path, one of the paths of mappings (the result of Maps). It
-// returns an error unless the core holds a part of the file to compare, because another file's code would give wrong
-// functions.
+// Module opens the ELF file that the process had mapped at path, one of the paths of mappings (the result of Maps). If
+// the core holds no part of the file to compare, Module returns an error. The file could then be another one, whose
+// functions have other addresses.
 func (c *Core) Module(path string, mappings []Mapping) (*Module, error) {
 	own := slices.DeleteFunc(slices.Clone(mappings), func(m Mapping) bool { return !m.IsFile() || m.Path != path })
 	if len(own) == 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/internal/sorting"
 )
 
-// maxCoreNotes limits how many bytes of a core file's notes are read. Each thread has about 360 bytes of notes. The
-// list of mapped files comes on top.
+// maxCoreNotes limits how many bytes of a core file's notes are read. Each thread has about 360 bytes of notes, and the
+// list of mapped files is one more note.
 const maxCoreNotes = 32 << 20
 
 // A note has a header of three words (12 bytes), then its owner's name and its content, each padded to four bytes.
@@ -63,7 +63,7 @@ type coreNotes struct {
 	// programAt is an address within the program: its headers, or its entry. vdsoAt is the start of the vDSO. Either is
 	// zero if the core does not say it.
 	programAt, vdsoAt Address
-	// registers holds the registers of each thread by TID. They are valid on x86_64 only.
+	// registers maps the TID of each thread to its registers. They are valid on x86_64 only.
 	registers map[int32][NumUserRegisters]uint64
 }
 
@@ -108,9 +108,9 @@ func parseCoreNotes(b []byte) (coreNotes, error) {
 // NumUserRegisters is the number of words of struct user_regs_struct on x86_64.
 const NumUserRegisters = 27
 
-// addThread reads a thread's elf_prstatus (linux/elfcore.h). It holds signal information of 16 bytes, two masks, the
-// thread's id with three others, four times of 16 bytes, and the registers. If two notes have the same thread id,
-// addThread keeps the registers of the first.
+// addThread reads a thread's elf_prstatus (linux/elfcore.h). The struct holds signal information of 16 bytes, two
+// masks, and the thread's id with three other ids. Four times of 16 bytes each follow, and then the registers. If two
+// notes have the same thread id, addThread keeps the registers of the first.
 func (n *coreNotes) addThread(b []byte) {
 	const at, registersAt = 32, 112
 	if len(b) < at+4 || len(n.tids) >= maxCoreThreads {
@@ -152,8 +152,8 @@ func (n *coreNotes) findProgram(b []byte) {
 	}
 }
 
-// addFiles reads NT_FILE: a count, the unit of the offsets, three words for each mapping, then the paths
-// (fs/binfmt_elf.c, fill_files_note).
+// addFiles reads the note NT_FILE. It has a count, the unit of the offsets, three words for each mapping, and then the
+// paths (fs/binfmt_elf.c, fill_files_note).
 func (n *coreNotes) addFiles(b []byte) error {
 	if len(b) < 16 {
 		return errors.New("its list of mapped files is cut off")

@@ -58,8 +58,8 @@ func move(t *testing.T, from, to string) {
 	}
 }
 
-// TestDebugFile: the separate debug file is found in each of its places. Then the module has the symbols that strip has
-// removed.
+// TestDebugFile: a separate debug file can be in several places, and is found in each of them. The module then has the
+// symbols that strip has removed from the library.
 func TestDebugFile(t *testing.T) {
 	for name, test := range map[string]struct {
 		flags []string

@@ -16,8 +16,8 @@ import (
 	"github.com/ddtop/ddtop/internal/elftest"
 )
 
-// hostileELF returns files that claim more than they contain, by name. size is the size to which each file is extended
-// as a sparse file.
+// hostileELF returns ELF files whose headers claim more than the files contain. The map's keys are names for the test.
+// Each file is extended with zeros, as a sparse file, to the length size.
 func hostileELF(t testing.TB) map[string]struct {
 	file []byte
 	size int64
@@ -73,7 +73,7 @@ func hostileELF(t testing.TB) map[string]struct {
 		binary.LittleEndian.PutUint64(slots[24*i+8:], 7)
 	}
 	out["many words with one address"] = file{elftest.Make(t, []elftest.Section{one, names, {Name: ".rela.plt", Type: elf.SHT_RELA, Flags: elf.SHF_ALLOC, Content: slots}}, nil), 0}
-	// 1,000 sections share one name of 400 kB.
+	// 1,000 sections share one name of 400 kB. If ddtop copied the name for each section, it would need 400 MB.
 	var many []elftest.Section
 	for range 1000 {
 		many = append(many, elftest.Section{})
@@ -83,7 +83,8 @@ func hostileELF(t testing.TB) map[string]struct {
 	return out
 }
 
-// TestHostileELF: the claims of an ELF file cause neither much memory nor a panic.
+// TestHostileELF: if an ELF file's headers claim more than the file contains, reading it takes little memory and does
+// not panic.
 func TestHostileELF(t *testing.T) {
 	const most = 16 << 20
 	refused := map[string]bool{"compressed relocations": true, "relocations over relocations": true, "one name for many symbols": true, "many words with one address": true,
@@ -126,7 +127,7 @@ func TestHostileELF(t *testing.T) {
 	}
 }
 
-// TestListHostileELF: if processes map such files as libruby, the list of processes needs less than 64 MB.
+// TestListHostileELF: if processes map the files of hostileELF as libruby, listing the processes needs less than 64 MB.
 func TestListHostileELF(t *testing.T) {
 	started := 0
 	for name, h := range hostileELF(t) {

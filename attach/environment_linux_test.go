@@ -8,7 +8,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestEnvironment: variables have their current values, even if the process's title has overwritten the original ones.
+// TestEnvironment: Environment returns the current values of variables, even if the process has overwritten the
+// original ones with its title.
 func TestEnvironment(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, `

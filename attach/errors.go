@@ -32,7 +32,8 @@ var (
 	// ErrNoAnswer means that the kernel did not answer about the process in time. Its memory is locked, or a disk
 	// hangs.
 	ErrNoAnswer = errors.New("it did not answer")
-	// ErrFault means that ddtop itself has panicked. Prepared files or memory of the process can cause this.
+	// ErrFault means that ddtop itself has panicked while it read the process. An attacker can cause this with prepared
+	// files or memory.
 	ErrFault = errors.New("ddtop has failed at this process, by a fault of its own")
 	// ErrExhausted means that ddtop or the machine has no descriptors or no memory left. It proves nothing about the
 	// process.
@@ -52,7 +53,7 @@ type TargetError struct {
 	Cause string
 	// Help is a sentence with the command that helps. It is empty if there is none.
 	Help string
-	// Root is true if this machine's root may read the process, and there is a sudo that can make ddtop root.
+	// Root is true if root of this machine may read the process, and ddtop can become root with sudo.
 	Root bool
 	// Users are the users that occur in Cause, Help and Err. Programs are the names and paths of programs that occur
 	// there. Package redact replaces both.

@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/attach/mapped"
 )
 
-// facts are what the kernel knows of a process: its program, its user, its threads, its mappings.
+// facts are what the kernel shows of a process: its program, its user, its threads, its mappings.
 type facts struct {
 	procFolder
 	exe    string
@@ -144,12 +144,13 @@ func (p *facts) NamespacePID() int {
 	return p.pid
 }
 
-// inNamespace reports whether the process lives in a PID namespace below ddtop's. Then the tids in its memory differ
-// from ddtop's.
+// inNamespace reports whether the process is in a PID namespace inside ddtop's. In this case the thread numbers in its
+// memory differ from the numbers that ddtop sees.
 func (p *facts) inNamespace() bool { return len(p.status.NSPID) > 1 }
 
-// NamespaceTID returns the number of a native thread in the process's own, innermost PID namespace, which is the
-// number that Ruby knows. tid is the number in ddtop's namespace. Both are equal unless inNamespace.
+// NamespaceTID returns the number of a native thread in the process's own, innermost PID namespace. This is the number
+// that Ruby knows. tid is the thread's number in ddtop's namespace. The two numbers are equal unless inNamespace
+// returns true.
 func (p *facts) NamespaceTID(tid int32) (int32, error) {
 	if !p.inNamespace() {
 		return tid, nil

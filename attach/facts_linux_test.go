@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestCPUs: if the affinity of a process has one CPU, the process may use one CPU, whatever ddtop itself may use.
+// TestCPUs: if the affinity of a process allows one CPU, CPUs returns one, however many CPUs ddtop itself may use.
 func TestCPUs(t *testing.T) {
 	cmd := exec.Command("cat")
 	in, err := cmd.StdinPipe()
@@ -26,7 +26,7 @@ func TestCPUs(t *testing.T) {
 		_ = in.Close()
 		_ = cmd.Wait()
 	}()
-	// Start returns before the program is mapped. When the program answers, it is mapped.
+	// Start can return before the kernel has mapped the program. The program's answer proves that it is mapped.
 	if _, err := io.WriteString(in, "up\n"); err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestPanicIsAnError: if the function of a question panics, Ask returns an error that names the process and the place.
+// TestPanicIsAnError: if the function that is passed to Ask panics, Ask returns an error that names the process and the
+// place of the panic.
 func TestPanicIsAnError(t *testing.T) {
 	_, err := Ask(4242, "looking at its files", func() (int, error) {
 		var files []string

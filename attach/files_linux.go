@@ -124,8 +124,8 @@ func (p *Process) ReadFile(path string, limit int64) (content []byte, modified t
 		return nil, modified, err
 	}
 	defer f.Close()
-	// In the meantime the process can have gained rights, because it executed su, for example. Then the earlier
-	// program chose the path, and that program may not have been allowed to read the file.
+	// In the meantime the process can have become a program with more rights, such as su. The path was chosen by the
+	// earlier program, which may not have been allowed to read the file.
 	if err := p.Check(); err != nil {
 		return nil, modified, err
 	}

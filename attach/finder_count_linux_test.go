@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestFinderReads: among thousands of processes, a search reads the titles of new processes, and in turns a few other
-// titles.
+// TestFinderReads: among thousands of known processes, a search reads the titles of all new processes, but only
+// maxAgain titles of known ones. Over many searches every known title is read again.
 func TestFinderReads(t *testing.T) {
 	const strangers, other = 4000, 1_000_000
 	names := []string{"self", "meminfo", strconv.Itoa(other)}
@@ -68,8 +68,8 @@ func TestFinderReads(t *testing.T) {
 	}
 }
 
-// TestFinderRunsOutOfTime: if a search has no time for all processes, it reports this. The next search reads the
-// others.
+// TestFinderRunsOutOfTime: if a search has no time to read all processes, Whole returns false. The next search reads
+// the processes that are left.
 func TestFinderRunsOutOfTime(t *testing.T) {
 	f := NewFinder(func(title string) bool { return title == "5" })
 	now := time.Unix(1e9, 0)

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// titleEvery is the longest interval at which Find reads the title of a known process again. It does so if the
-	// title did not match or could not be read. Programs set their title as they start, so Find reads a young process
-	// more often. Its interval is then its age divided by titleGrowth.
+	// titleEvery is the longest time after which Find reads the title of a known process again. It does so if the title
+	// did not match or could not be read. Programs set their title as they start. So for a young process this time is
+	// shorter: its age divided by titleGrowth.
 	titleEvery  = 30 * time.Second
 	titleGrowth = 4
 	// maxFinding limits the time of one Find. The next Find continues with the other processes.
@@ -26,7 +26,8 @@ const (
 
 // Finder finds processes by their titles, again and again, at little cost. It is for one goroutine.
 type Finder struct {
-	// If Only is set, Find skips each process for which it returns false, without reading the title.
+	// Only reports whether Find may read the title of a process. If it returns false, Find skips the process. If it is
+	// nil, Find skips none.
 	Only func(pid int) bool
 
 	match func(title string) bool
@@ -40,7 +41,7 @@ type Finder struct {
 	read func(pid int) (title string, age time.Duration, err error)
 }
 
-// sighting is what a Finder remembers of a process that does not match, or whose title was not read.
+// sighting is what a Finder remembers about a process whose title does not match or was not read.
 type sighting struct {
 	next  time.Time // when its title is read next
 	round int

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// TestFinder: if a process gets a title that matches, it is found. A process that is known, or only had such a title
-// before, is not found.
+// TestFinder: a process is found when it gets a title that matches. A process is not found if the caller knows it
+// already, or if its title matched only in the past.
 func TestFinder(t *testing.T) {
 	start := func(name string) *exec.Cmd {
 		cmd := exec.Command("/bin/sleep", "1000")
@@ -43,7 +43,8 @@ func TestFinder(t *testing.T) {
 	one := start(name)
 	start("finder-test: another")
 	pid := one.Process.Pid
-	// exec may not have happened yet. A search that takes a second leaves the other processes to the next one.
+	// The loop repeats the search, because the process may not have called exec yet. A search that runs out of time
+	// also leaves processes to the next search.
 	for _, when := range []string{"the first time", "the second time"} {
 		for deadline := time.Now().Add(5 * time.Minute); !slices.Equal(find(none), []int{pid}); time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {

@@ -41,7 +41,8 @@ func TestMain(m *testing.M) {
 func helper(mode string) error {
 	switch {
 	case mode == "pages":
-		// Three pages have known bytes. A page of an empty file, which cannot be read, replaces the middle one.
+		// Three pages have known bytes. Then a mapping of an empty file replaces the middle page, so that this page
+		// cannot be read.
 		mem, err := unix.Mmap(-1, 0, 3*int(livePage), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 		if err != nil {
 			return err
@@ -75,8 +76,8 @@ func helper(mode string) error {
 		}
 		return helper(strings.TrimPrefix(mode, "waits, "))
 	case strings.HasPrefix(mode, "execs "):
-		// The helper calls exec the given number of times, from a thread other than the main one, while other threads
-		// live.
+		// The helper calls exec the given number of times. It does so from a thread other than the main one, while
+		// further threads are alive.
 		n, err := strconv.Atoi(mode[6:])
 		if err != nil {
 			return err
@@ -155,7 +156,8 @@ func helper(mode string) error {
 	return err
 }
 
-// churn has n threads that wait, and one that starts and ends others, until a thread replaces the program by itself.
+// churn runs n threads that wait, and one thread that starts and ends others. After a time one of its threads calls
+// exec, which replaces the program by itself.
 func churn(n int) error {
 	fmt.Println("again")
 	waits := make(chan error)

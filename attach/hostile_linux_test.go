@@ -159,8 +159,8 @@ func TestReadFileOfHostile(t *testing.T) {
 	}
 }
 
-// TestReadFileAfterExec: if a process has become another program, which may have more rights, ReadFile refuses to read
-// files for it.
+// TestReadFileAfterExec: if a process has called exec, the new program may have more rights. So ReadFile refuses to
+// read files with these rights.
 func TestReadFileAfterExec(t *testing.T) {
 	c := startHelper(t, "exec", nil)
 	c.line(t)
@@ -181,8 +181,8 @@ func TestReadFileAfterExec(t *testing.T) {
 	}
 }
 
-// TestOpenMappedHostile: if another file is at the path of a mapping, it is never opened, not even to check it. The
-// path is in the process's root and in ddtop's.
+// TestOpenMappedHostile: ddtop never opens another file at the path of a mapping, not even to compare it. The path can
+// lead to such a file in the process's root folder or in ddtop's.
 func TestOpenMappedHostile(t *testing.T) {
 	c, root := startNobody(t)
 	p := open(t, c.pid)
@@ -200,7 +200,7 @@ func TestOpenMappedHostile(t *testing.T) {
 		t.Errorf("opened %s, want %s: with the process's rights", f.Name(), want)
 	}
 	dir := t.TempDir()
-	// The path leads to one file for the process, and to another one for ddtop.
+	// For the process, the path leads to one file. For ddtop, which has another root folder, it leads to another file.
 	if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -232,8 +232,8 @@ func TestOpenMappedHostile(t *testing.T) {
 	}
 }
 
-// TestDebugFileHostile: if a hostile program puts something else at the place of a library's debug file, ddtop does not
-// open it.
+// TestDebugFileHostile: a hostile program puts something else at the place of a library's debug file: a pipe, a device,
+// a huge file, or a link to a file of root. ddtop does not open it.
 func TestDebugFileHostile(t *testing.T) {
 	c, root := startNobody(t)
 	p := open(t, c.pid)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestListOnAFullMachine: on a full machine, List is slow, but does not count a process as silent. List stops asking
-// only after maxSilent silent processes, so one of them does not hide the names of the others.
+// TestListOnAFullMachine: List still asks a process for its name if fewer than maxSilent processes have not answered.
+// From maxSilent on it asks no more, and reports ErrNoAnswer. So one silent process does not hide the names of others.
 func TestListOnAFullMachine(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "ruby") // only its name looks like Ruby
 	from, err := os.Open("/bin/cat")
@@ -38,7 +38,8 @@ func TestListOnAFullMachine(t *testing.T) {
 	}
 	defer cmd.Wait() // the program ends with its input
 	defer in.Close()
-	// A full machine can delay any answer, so the test does not measure time. This process must be asked, and answer.
+	// A full machine can delay any answer, so the test measures no time. One silent process fewer than the limit:
+	// lookAt must ask this process, which answers that it is no Ruby.
 	beside := new(lister)
 	beside.silent.Store(maxSilent - 1)
 	if c, ok, err := beside.lookAt(cmd.Process.Pid); ok || err != nil {

@@ -24,10 +24,10 @@ const maxProcesses = 1 << 22
 const (
 	// listWorkers is the number of processes that List asks at a time, so that silent ones do not delay the others.
 	listWorkers = 32
-	// maxSilent limits how many processes may fail to answer in one List. Each occupies an OS thread, and one of the
-	// workers for two or three seconds. After this many, List asks no further process, so it waits about six seconds
-	// at most. A limit of the time itself would be worse. On a machine under full load every answer is slow, and List
-	// would return processes without names.
+	// maxSilent limits how many processes may fail to answer in one List. Each of them occupies an OS thread, and one
+	// of the workers for two or three seconds. After this many, List asks no further process, so it waits about six
+	// seconds at most. A limit of the time itself would be worse. On a machine under full load every answer is slow,
+	// and List would return processes without names.
 	maxSilent = 32
 )
 
@@ -132,7 +132,7 @@ func (l *lister) lookAt(pid int) (Candidate, bool, error) {
 	n := l.silent.Load()
 	if n < maxSilent {
 		var v verdict
-		// Calls that often block have a deadline of their own, and their error names the call. The deadline here is
+		// Calls that often block have their own, shorter deadline, and their error names the call. The deadline here is
 		// for all other calls.
 		v, err = ask(pid, 2*patience, "looking at its files", func() (v verdict, _ error) {
 			v.Candidate, v.ok = lookInto(p, &l.known)
@@ -195,26 +195,28 @@ func (c *Candidate) CPUShare() (share float64, ok bool) {
 // versions caches the Ruby release of each file, because the many workers of a server share a file.
 type versions struct {
 	m sync.Map // from versionKey to versionOf
-	// asked maps a versionKey to a channel that is closed when the first goroutine to read the file has finished.
+	// asked has a channel for each versionKey whose file a goroutine has begun to read. The channel is closed when this
+	// goroutine has finished.
 	asked sync.Map
 }
 
-// versionKey identifies a mapped file. It has the path that the process sees, because device and inode can repeat.
+// versionKey identifies a mapped file. The path, as the process sees it, is a part of the key, because different file
+// systems can have the same device and inode numbers.
 type versionKey struct {
 	device, path string
 	inode        uint64
 }
 
-// versionOf is the Ruby release of a file. The file's VM has started in a process if a certain word in its memory is
-// not 0. runs is the offset of this word from the start of the file's first mapping.
+// versionOf is the Ruby release of a file. runs is the offset of a word from the start of the file's first mapping. If
+// this word is not 0 in a process's memory, the Ruby VM has started in the process.
 type versionOf struct {
 	version string
 	runs    Address
 }
 
-// of returns the Ruby release of a process. It caches the release of each file. It also caches where the word is that
-// shows whether the file's VM runs. If several workers share a file, only the first goroutine reads it. The others
-// wait for its result, but at most half of the time patience. Then they read the file themselves.
+// of returns the Ruby release of a process. For each file it caches the release, and the place of the word that shows
+// whether the file's VM runs. If several workers of a server share a file, only the first goroutine reads it. The
+// others wait for its result, but at most half of the time patience. Then they read the file themselves.
 func (v *versions) of(p *Process, maps []byte) (string, error) {
 	mappings, err := mapped.ParseMaps(maps)
 	if err != nil {
@@ -293,7 +295,7 @@ func lookInto(p *Process, known *versions) (Candidate, bool) {
 		}
 		return Candidate{}, false
 	}
-	// This cheap test comes first: most processes have no libruby mapped.
+	// Most processes have no libruby mapped. This cheap test sorts them out first.
 	if !bytes.Contains(maps, []byte("libruby")) && !mapped.IsRubyName(filepath.Base(p.exeOrNothing())) {
 		return Candidate{}, false
 	}

@@ -18,30 +18,32 @@ import (
 const maxRangesPerCall = 1024
 
 // liveMemory reads a process's memory with process_vm_readv(2). This call can be missing or filtered (ENOSYS, or EPERM
-// from a seccomp filter while /proc/PID/mem works). Then liveMemory reads /proc/PID/mem, with one call for each range.
-// It also reads this file after the process's first thread has ended, because an open file stays with its process.
-// process_vm_readv needs a thread's number, and another process can get the number of an ended thread.
+// from a seccomp filter while /proc/PID/mem works). In this case liveMemory reads /proc/PID/mem, with one call for each
+// range. It also reads this file after the process's first thread has ended. process_vm_readv needs a thread's number,
+// and another process can get the number of an ended thread. An open file always stays with its process.
 type liveMemory struct {
 	pid int
 
 	mu sync.Mutex
-	// local and remote are the ranges of a call. They are reused by the next call, to save allocations.
+	// local and remote are the parameters of process_vm_readv: ddtop's ranges and the target's. All calls use the same
+	// slices, to save allocations.
 	local  []unix.Iovec
 	remote []unix.RemoteIovec
-	// A call skips empty ranges of the caller. index[i] is the index in the caller's slice of the call's i-th range.
+	// index[i] is the place, in the caller's slice, of the i-th range of a call. The two numbers differ because empty
+	// ranges are not passed to the kernel.
 	index []int
 	mem   *os.File
-	// another is a function that opens /proc/TID/mem of a thread that still lives. It returns an error if there is
-	// none. triedAt is the time of its last call.
+	// another is a function that opens /proc/TID/mem for a thread that still lives. It returns an error if no thread
+	// lives. triedAt is the time of its last call.
 	another func() (*os.File, error)
 	triedAt time.Time
 }
 
-// reopenRest is the least time between two calls of the function in liveMemory.another. It saves CPU while a process
-// ends, because then every read fails, and no other thread is found.
+// reopenRest is the least time between two calls of the function liveMemory.another. While a process ends, every read
+// fails, and no living thread is found. Without a pause, ddtop would search again and again.
 const reopenRest = 20 * time.Millisecond
 
-// reopen switches to the memory of a task that lives. The caller holds mu.
+// reopen opens the process's memory through another thread that still lives. The caller holds mu.
 func (m *liveMemory) reopen() bool {
 	if m.another == nil || time.Since(m.triedAt) < reopenRest {
 		return false
@@ -121,8 +123,8 @@ func (m *liveMemory) ReadBatch(ranges []Range) (calls int, err error) {
 	return calls, nil
 }
 
-// transfer reads the first n ranges of local and remote, which put has filled. On an error it marks the unread ones as
-// Failed.
+// transfer reads the first n ranges of local and remote, which put has filled. On an error it marks the ranges that it
+// did not read as Failed.
 func (m *liveMemory) transfer(ranges []Range, n int) (calls int, err error) {
 	for i := 0; i < n; {
 		calls++
@@ -190,7 +192,8 @@ func meaning(errno syscall.Errno) error {
 	return errno
 }
 
-// probe makes the first read. It chooses process_vm_readv or, if this call is filtered, /proc/PID/mem for all reads.
+// probe makes the first read of memory. It decides how all later reads work: by process_vm_readv or, if this call is
+// filtered, by /proc/PID/mem.
 func (m *liveMemory) probe(addr Address, buf []byte) error {
 	first := m.Read(addr, buf)
 	if first == nil || errors.Is(first, ErrGone) || errors.Is(first, ErrUnmapped) {
@@ -220,8 +223,8 @@ func (m *liveMemory) readFile(addr Address, buf []byte) error {
 	}
 	n, err := m.mem.ReadAt(buf, int64(addr))
 	if n == 0 && errors.Is(err, io.EOF) && m.reopen() {
-		// The open file shows no memory after its program has called exec or its task has ended. reopen has opened
-		// the file of a task that lives.
+		// The open file shows no memory after its program has called exec or its thread has ended. So read again:
+		// reopen has opened the file of a thread that lives.
 		n, err = m.mem.ReadAt(buf, int64(addr))
 	}
 	var errno syscall.Errno
@@ -229,7 +232,7 @@ func (m *liveMemory) readFile(addr Address, buf []byte) error {
 	case n == len(buf):
 		return nil
 	case errors.Is(err, io.EOF) && n == 0:
-		// After a process has given up its memory, reading the file returns no bytes.
+		// The read returned no bytes and no error. This happens after a process has given up its memory.
 		return fail(ErrGone)
 	case errors.As(err, &errno):
 		return fail(meaning(errno))

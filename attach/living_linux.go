@@ -14,8 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxEndedTasks limits how many ended tasks are skipped in the search for a living one. There are usually few, because
-// threads leave the list when they end. Only the first thread stays, and threads that a tracer must still collect.
+// maxEndedTasks limits how many ended threads are skipped in the search for a living one. There are usually few,
+// because threads leave the list when they end. Only two kinds stay: the first thread, and threads whose exit a tracer
+// has not read yet.
 const maxEndedTasks = 256
 
 // OpenLiving opens the folder in /proc of a thread of the process that has not ended. The parameter dir is the folder
@@ -132,9 +133,9 @@ func tasksOf(dir int, buf []int32) ([]int32, error) {
 	return buf, nil
 }
 
-// folder returns the folder in /proc of a task that has the process's memory, files and root: see OpenLiving. The
-// caller calls done after its last use. If no task can be found, folder returns the first thread's folder. Opening a
-// file in it then returns an error that explains the cause.
+// folder returns the folder in /proc of a living thread, which has the process's memory, files and root (see
+// OpenLiving). The caller calls done after its last use. If no living thread can be found, folder returns the first
+// thread's folder. Opening a file in it then returns an error that explains the cause.
 func (p *procFolder) folder() (dir *os.File, done func()) {
 	fd, tid, err := OpenLiving(int(p.dir.Fd()), p.pid)
 	if err != nil {
@@ -144,7 +145,7 @@ func (p *procFolder) folder() (dir *os.File, done func()) {
 	return dir, func() { dir.Close() }
 }
 
-// FirstEnded reports whether the first thread has ended while other threads continue.
+// FirstEnded reports whether the process's first thread has ended while other threads continue.
 func (p *procFolder) FirstEnded() bool {
 	fd, tid, err := OpenLiving(int(p.dir.Fd()), p.pid)
 	if err != nil {
@@ -154,20 +155,20 @@ func (p *procFolder) FirstEnded() bool {
 	return tid != p.pid
 }
 
-// LivingPath returns the path of a file in /proc of a living task. LivingPath("root") is /proc/TID/root, where TID is
-// the PID unless the first thread has ended.
+// LivingPath returns the path of a file in /proc of a living thread. LivingPath("root") is /proc/TID/root. TID is the
+// PID, unless the first thread has ended.
 func (p *procFolder) LivingPath(elem ...string) string {
 	dir, done := p.folder()
 	defer done()
 	return filepath.Join(append([]string{dir.Name()}, elem...)...)
 }
 
-// ofFirst are the files in /proc/PID that stay valid after the first thread has ended. They are about the whole
-// process, or about a task that their path names.
+// ofFirst are the files in the first thread's folder /proc/PID that stay valid after this thread has ended. They
+// describe the whole process, or a thread that their path names.
 var ofFirst = []string{"stat", "status", "task", "comm"}
 
-// folderOf returns the folder in which to open a file: the first thread's for the files in ofFirst, and the result of
-// folder for all others.
+// folderOf returns the folder in which to open a file. For the files in ofFirst this is the first thread's folder, and
+// for all others the result of folder.
 func (p *procFolder) folderOf(name string) (dir *os.File, done func()) {
 	first, _, _ := strings.Cut(name, "/")
 	if slices.Contains(ofFirst, first) {
@@ -176,8 +177,8 @@ func (p *procFolder) folderOf(name string) (dir *os.File, done func()) {
 	return p.folder()
 }
 
-// openMemory opens the memory that the process has now. After an exec, the descriptor still belongs to the old memory.
-// It reads as empty once no task uses that memory (fs/proc/base.c, mem_rw).
+// openMemory opens the memory that the process has now. The descriptor stays with this memory, even after an exec has
+// given the process new memory. Once no thread uses the old memory, reads return no bytes (fs/proc/base.c, mem_rw).
 func (p *procFolder) openMemory() (*os.File, error) {
 	dir, done := p.folder()
 	defer done()

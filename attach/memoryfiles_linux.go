@@ -23,8 +23,8 @@ const (
 	maxMemoryFiles = 16
 )
 
-// forkTime is the least time between the writing of a file and the start of the process for the file to count as the
-// parent's. A shorter time proves nothing, because the kernel keeps both times in ticks of up to 10 ms.
+// forkTime decides whether a parent has written a memfd. The last write must be at least this much earlier than the
+// start of the process. A shorter time proves nothing, because the kernel keeps both times in ticks of up to 10 ms.
 const forkTime = 50 * time.Millisecond
 
 // MemoryFile is a memfd that a process has open (memfd_create(2)).
@@ -33,8 +33,8 @@ type MemoryFile struct {
 	FD      int
 	Name    string
 	Content []byte
-	// Inherited is true if the parent wrote the file before this process began. This can be wrong if the clock was set
-	// since.
+	// Inherited is true if the file was written before this process began, so by its parent. This can be wrong if the
+	// clock was set since.
 	Inherited bool
 }
 
@@ -86,9 +86,9 @@ func (p *Process) MemoryFiles(prefix string, limit int64) ([]MemoryFile, error) 
 	return out, nil
 }
 
-// memoryFile reads the memfd behind a descriptor. The name of the descriptor's link proves nothing. A file in the root
-// folder can have the same name, and the process may not be allowed to read it. But all memfds are files of one device
-// that is mounted nowhere.
+// memoryFile reads the memfd behind a descriptor. The name of the descriptor's link does not prove that it is a memfd:
+// a file in the root folder can have the same name, and the process may not be allowed to read it. But all memfds are
+// files of one device that is mounted nowhere, so memoryFile checks the device.
 func (p *Process) memoryFile(fd int, device uint64, limit int64) (out MemoryFile, err error) {
 	dir, done := p.folder()
 	defer done()

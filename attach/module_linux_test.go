@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/attach/mapped"
 )
 
-// ownModule opens this test binary as a helper has mapped it.
+// ownModule opens the program file of this test binary, as a helper process has mapped it.
 func ownModule(t *testing.T, p *Process) *Module {
 	t.Helper()
 	maps, err := p.Maps()
@@ -242,8 +242,8 @@ func TestModuleOfAFileThatIsNotMapped(t *testing.T) {
 	}
 }
 
-// TestOpenMappedByContent: if the inode in maps differs from the file's, as with overlay file systems, the file is
-// opened if its content fits.
+// TestOpenMappedByContent: with overlay file systems, the inode in /proc/PID/maps can differ from the file's. ddtop
+// opens the file if its content equals the memory.
 func TestOpenMappedByContent(t *testing.T) {
 	c := startHelper(t, "pages", nil)
 	c.line(t)

@@ -6,17 +6,18 @@ import "errors"
 // target, but not stop it.
 var ErrTraced = errors.New("another process traces it")
 
-// ErrStillGrown means that a Still cannot copy the target's memory, because it is larger than the reserved room
-// (Still.Reserve).
+// ErrStillGrown means that a Still cannot copy the target's memory, because the memory is larger than the room that
+// Still.Reserve has made for the copy.
 var ErrStillGrown = errors.New("its memory has grown since it was measured")
 
 // Pause says how a pause went.
 type Pause struct {
-	// NS is how long threads stood still, from the first order to stop to the last release, in ns.
+	// NS is how long threads were stopped, in ns. It counts from the first order to stop until the last thread was
+	// released.
 	NS int64
 	// Threads is the number of native threads that were stopped.
 	Threads int
-	// Cut is true if some thread ran during a part of the reading. It could not be stopped in time, or the time limit
-	// of the pause was reached.
+	// Cut is true if a thread ran during a part of the reading. Either it could not be stopped in time, or the time
+	// limit of the pause was reached.
 	Cut bool
 }

@@ -25,7 +25,7 @@ type Pauser struct {
 	onThread func()
 	// dir is /proc/PID/task, kept open.
 	dir *os.File
-	// tracer is the thread that traces. It is nil if none runs. The field before holds the tid of the previous tracer,
+	// tracer is the OS thread of ddtop that traces. It is nil if none runs. before is the tid of the previous tracer,
 	// which may still be ending. lagging is true if the tracer has not answered the last order yet.
 	tracer  *tracer
 	before  int
@@ -54,8 +54,8 @@ func (p *Process) NewPauser(limit time.Duration, onThread func()) (*Pauser, erro
 // Limit sets how long each later pause may last at most.
 func (z *Pauser) Limit(limit time.Duration) { z.limit = limit }
 
-// try tries a pause. It looks for a thread with another tracer before it stops anything. If the trial ran out of time
-// it looks again, because the trial may have missed a thread with a new tracer.
+// try makes a trial pause. Before it stops anything, it checks that no thread has another tracer. If the trial runs out
+// of time, try checks this again. A thread that the trial did not reach may have got a tracer meanwhile.
 func (z *Pauser) try() error {
 	if err := z.traced(); err != nil {
 		return err
@@ -96,17 +96,17 @@ func (z *Pauser) Pause(read func()) (Pause, error) {
 	return result, nil
 }
 
-// slowSeize is how long awaitStopped waits for the tracer's answer before it collects threads that have ended (reap).
-// Most answers come sooner.
+// slowSeize is how long awaitStopped waits for the tracer's answer before it calls reap, which collects threads that
+// have ended. Most answers come sooner.
 const slowSeize = time.Millisecond
 
 // awaitStopped waits for the tracer's answer, at most for twice the limit. If the parameter late is true, an earlier
-// call has waited already, and this one does not. lagging is true if there is no answer yet.
+// call has waited already, and this one does not wait. lagging is true if there is no answer yet.
 //
-// The tracer waits in PTRACE_SEIZE while a thread of the process is in execve. This thread in turn waits until all
-// other threads have died (de_thread in fs/exec.c). The kernel reports the death of seized threads to ddtop first. If
-// ddtop did not collect them, ddtop and the process would wait forever. Any thread of ddtop may collect them in place
-// of the tracer.
+// The tracer waits in PTRACE_SEIZE while a thread of the process is in execve. That thread in turn waits until all
+// other threads have died (de_thread in fs/exec.c). The kernel reports the death of a seized thread to ddtop first. If
+// ddtop did not collect these reports, ddtop and the process would wait forever. Any thread of ddtop may collect them,
+// so awaitStopped does it in place of the tracer.
 func (t *tracer) awaitStopped(late bool) (lagging bool, err error) {
 	if late {
 		t.reap()
@@ -134,8 +134,8 @@ func (t *tracer) awaitStopped(late bool) (lagging bool, err error) {
 	}
 }
 
-// reapUntilStopped collects ended threads until the tracer has stopped all others. It runs in the background when
-// awaitStopped has given up, because the tracer may depend on it.
+// reapUntilStopped collects ended threads until the tracer has stopped all others. It runs in the background after
+// awaitStopped has given up. Without it, the tracer could wait forever for a thread in execve.
 func (t *tracer) reapUntilStopped() {
 	for t.stopping.Load() {
 		t.reap()
@@ -152,8 +152,8 @@ func (t *tracer) reap() {
 		if t.ownChild && int(tid) == t.z.p.pid {
 			continue // the code that started the process collects its end
 		}
-		// waitid also reports stops, but each stop only once (wait_task_stopped, kernel/exit.c). With WNOWAIT, the
-		// tracer can still get the report.
+		// waitid also reports a stop, but each one only once (wait_task_stopped, kernel/exit.c). The tracer needs this
+		// report. WNOWAIT leaves it there.
 		switch code, _, err := waitID(tid, unix.WEXITED|unix.WNOWAIT); {
 		case err != nil: // the tracer has collected it already
 		case code == cldExited || code == cldKilled || code == cldDumped:
@@ -165,7 +165,8 @@ func (t *tracer) reap() {
 	t.seized = left
 }
 
-// Thread returns the tid of the OS thread that traces, or 0 if none runs. It changes after a pause that failed.
+// Thread returns the tid of the OS thread of ddtop that traces, or 0 if none runs. After a pause that failed, a new
+// thread traces, so the tid changes.
 func (z *Pauser) Thread() int {
 	if z.tracer == nil {
 		return 0

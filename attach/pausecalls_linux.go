@@ -7,8 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The system calls of a pause. All but seizeThread bypass Go's scheduler, because they don't block. The scheduler
-// could give the processor to another goroutine, which would make the pause longer.
+// These are the system calls of a pause. All but seizeThread bypass Go's scheduler, which is allowed because they don't
+// block. During an ordinary call, the scheduler could give the processor to another goroutine. This would make the
+// pause longer.
 
 // seizeThread makes the calling thread the tracer of another one, without stopping it. It waits while a thread of that
 // process is within execve, which holds the process's cred_guard_mutex (ptrace_attach in kernel/ptrace.c, Linux 6.18).
@@ -74,8 +75,8 @@ func monotonicNS() int64 {
 	return ts.Nano()
 }
 
-// shortSleep lets other threads use the CPU for a moment, because the threads that are to stop may need it. It may end
-// early.
+// shortSleep lets other threads use the CPU for a moment. A thread must run to notice that it has to stop. The sleep
+// may end early.
 func shortSleep(ns int64) {
 	ts := unix.NsecToTimespec(ns)
 	_, _, _ = syscall.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, 0, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)

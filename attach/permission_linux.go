@@ -50,8 +50,8 @@ type permissionFacts struct {
 	opensFiles bool
 	// filtered is true if a seccomp filter applies to ddtop.
 	filtered bool
-	// granted are the capabilities that ddtop's file already grants, or that ddtop has without being root. The advice
-	// to run setcap repeats them, because setcap replaces all earlier ones.
+	// granted are the capabilities that ddtop's file already grants, or that ddtop has without being root. The command
+	// setcap replaces all earlier ones. So the advice to run it must name these, too.
 	granted uint64
 	// otherUserNamespace is true if the target is in another user namespace than ddtop. It is false if ddtop may not
 	// read the target, because then it cannot find out. inner is true if ddtop's own user namespace is not the
@@ -137,7 +137,8 @@ func (f permissionFacts) setcap(more ...int) string {
 	return Setcap("$(command -v ddtop)", f.granted, append(more, capSysPtrace)...)
 }
 
-// asAdministrator returns the advice to run ddtop as root, or with CAP_SYS_PTRACE. This always works.
+// asAdministrator returns the advice to run ddtop as root, or with CAP_SYS_PTRACE. Unlike the advice to use another
+// user, this always works.
 func (f permissionFacts) asAdministrator() string {
 	if f.container {
 		return "Start the container with `docker run --cap-add=SYS_PTRACE` (Kubernetes: securityContext.capabilities.add: [\"SYS_PTRACE\"]), or run ddtop on the host."
@@ -153,7 +154,7 @@ func (f permissionFacts) targetName() string {
 	return strconv.Itoa(f.targetUID[1])
 }
 
-// hiddenProcess explains a process whose folder in /proc cannot be opened. Every user may open it unless /proc is
+// hiddenProcess explains why the folder of a process in /proc cannot be opened. Every user may open it unless /proc is
 // mounted with the option hidepid (proc(5)). With hidepid=1 or 4 ("noaccess", "ptraceable") the kernel answers EPERM.
 // With hidepid=2 ("invisible") it answers as if there was no such process.
 func hiddenProcess(pid int, err error) error {
@@ -162,8 +163,8 @@ func hiddenProcess(pid int, err error) error {
 		Cause: "/proc is mounted with hidepid, which shows a process to those only who may read it"}
 }
 
-// gatherFacts asks the kernel for the facts that explain needs. An unknown fact keeps a value from which explain
-// concludes nothing.
+// gatherFacts asks the kernel for the facts that explain uses. If a fact cannot be found out, its value is one that
+// forbids nothing.
 func (p *procFolder) gatherFacts() permissionFacts {
 	r := OwnRights()
 	f := permissionFacts{

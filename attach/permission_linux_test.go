@@ -57,8 +57,8 @@ func TestPermissionIsExplained(t *testing.T) {
 	}
 }
 
-// TestOpenFromAnInnerUserNamespace: if root of an inner user namespace opens a process outside of it, the error says
-// why this fails. From outside, a process in an inner user namespace can be opened.
+// TestOpenFromAnInnerUserNamespace: root of an inner user namespace cannot open a process outside of this namespace.
+// The error says why. From outside, a process in an inner user namespace can be opened.
 func TestOpenFromAnInnerUserNamespace(t *testing.T) {
 	needRoot(t)
 	inner := func(cmd *exec.Cmd) {

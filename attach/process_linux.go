@@ -192,8 +192,8 @@ func (p *Process) tryReading() error {
 	return nil
 }
 
-// stillTheProgram returns ErrNotLoaded if the process has called exec while ddtop opened it. Then a part of what ddtop
-// has read belongs to the old program.
+// stillTheProgram returns ErrNotLoaded if the process has called exec while ddtop opened it. In this case ddtop has
+// read parts of two programs.
 func (p *Process) stillTheProgram() error {
 	const program, vector = "looking at its program again", "reading its auxiliary vector again"
 	exeID, err := Ask(p.pid, program, func() (fileID, error) { return p.fileID("exe") })
@@ -246,7 +246,7 @@ func (p *procFolder) findRandom() (Address, error) {
 	if len(text) > pair {
 		return 0, &TargetError{PID: p.pid, Kind: ErrNotRuby, Cause: "it is a 32-bit program, which ddtop can't read"}
 	}
-	// A process that has ended has no vector. A process within exec has none yet.
+	// Without a vector, the process has either ended, or is in the middle of exec. Find out which.
 	if gone := p.stillThere(); gone != nil {
 		return 0, gone
 	}
@@ -357,8 +357,8 @@ func (p *procFolder) fileID(name string) (fileID, error) {
 	return fileID{uint64(st.Dev), st.Ino}, nil
 }
 
-// lost returns ErrGone if an error of reading /proc after Open means that the process has ended. A missing file is no
-// proof. It can also belong to a task that has just ended, or to a process that is about to end.
+// lost returns ErrGone if an error of reading /proc means that the process has ended since Open. A missing file alone
+// is no proof. The file may belong to a thread that has just ended, while the process continues.
 func (p *procFolder) lost(err error) error {
 	if isGone(err) {
 		if gone := p.stillThere(); gone != nil {

@@ -98,7 +98,7 @@ func TestOpenDescribesTheProcess(t *testing.T) {
 	before := time.Now().Add(-20 * time.Millisecond)
 	cmd := exec.Command("sleep", "60")
 	c := startCommand(t, cmd)
-	// Within exec, the new name comes first and the new arguments last.
+	// While the kernel runs exec, it changes the name first and the arguments last. So wait for the arguments.
 	eventually(t, "sleep", func() bool {
 		comm, err := os.ReadFile("/proc/" + strconv.Itoa(c.pid) + "/comm")
 		if err != nil || string(comm) != "sleep\n" {
@@ -194,7 +194,7 @@ func TestExitedIsClosedAtTheEnd(t *testing.T) {
 		if err := c.cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		// The test has not called Wait. A zombie counts as ended, too.
+		// The test has not called Wait, so the process is a zombie. Exited must report that a zombie has ended.
 		select {
 		case <-exited:
 		case <-time.After(time.Minute):
@@ -256,8 +256,8 @@ func TestNamespaceTIDs(t *testing.T) {
 	}
 }
 
-// TestCallOfAnEndedThread: if a thread does not exist, the error is ErrThreadGone. If the process has ended, it is
-// ErrGone. /proc has no file in both cases.
+// TestCallOfAnEndedThread: CallFrom returns ErrThreadGone if a thread does not exist, and ErrGone if its process has
+// ended. In both cases the file in /proc is missing.
 func TestCallOfAnEndedThread(t *testing.T) {
 	c := startHelper(t, "pages", nil)
 	c.line(t)
@@ -317,7 +317,8 @@ func TestOpenWithoutPermission(t *testing.T) {
 
 func TestListShowsWhatItMayNotRead(t *testing.T) {
 	needRoot(t)
-	// The program has the title of a Ruby server, and belongs to another user than the one that lists processes.
+	// The process has the title of a Ruby server. It belongs to another user, so the user who lists processes may not
+	// read it.
 	c := startHelper(t, "pages", func(cmd *exec.Cmd) { cmd.Args = []string{"puma 6.4.0 (tcp://0.0.0.0:3000) [secret]"} })
 	c.line(t)
 	binary := copyOfMyself(t, "")
@@ -371,8 +372,8 @@ func TestReadableAnswersWithoutWaiting(t *testing.T) {
 	}
 }
 
-// TestExecFromThread: while a thread other than the main one calls exec, the process looks like a zombie for a moment.
-// ddtop does not report that it has ended.
+// TestExecFromThread: if a thread other than the main one calls exec, the process looks like a zombie for a moment.
+// ddtop must not report that the process has ended.
 func TestExecFromThread(t *testing.T) {
 	c := startHelper(t, "waits, execs 60", nil)
 	c.line(t) // the process is no zombie yet, so Open can open it

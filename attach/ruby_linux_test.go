@@ -38,7 +38,7 @@ func TestFindRuby(t *testing.T) {
 		}
 		defer m.Close()
 		version, description, err := m.RubyVersion(p)
-		// Ruby adds how it was started to the description that was compiled in.
+		// The text RUBY_DESCRIPTION also says how Ruby was started (+PRISM). The text that was compiled in does not.
 		compiled := strings.ReplaceAll(said[1], "+PRISM ", "")
 		if err != nil || version != said[0] || description != compiled {
 			t.Errorf("%q, %q, %v; Ruby says %q, %q", version, description, err, said[0], said[1])
@@ -94,8 +94,8 @@ func inList(t *testing.T, pid int, version string) {
 	}
 }
 
-// TestFindRubyWithoutItsFile: the Ruby's image in memory gives the same results as its file. After an upgrade, a
-// running process has only the image.
+// TestFindRubyWithoutItsFile: what ddtop reads from Ruby's code in memory equals what it reads from Ruby's file. After
+// an upgrade the file is gone, and a running process has only the memory.
 func TestFindRubyWithoutItsFile(t *testing.T) {
 	r := rubytest.One(t)
 	c := r.Start(t, sleeper, rubytest.Options{})
@@ -129,8 +129,8 @@ func TestFindRubyWithoutItsFile(t *testing.T) {
 	}
 }
 
-// TestRubyThatStartsIsNeverCalledAnotherProgram: at any moment of a Ruby's start, FindRuby returns the Ruby, or
-// ErrNotLoaded.
+// TestRubyThatStartsIsNeverCalledAnotherProgram: at any moment while Ruby starts, FindRuby finds it or returns
+// ErrNotLoaded. It never returns ErrNotRuby.
 func TestRubyThatStartsIsNeverCalledAnotherProgram(t *testing.T) {
 	r := rubytest.One(t)
 	exe := filepath.Base(r.Bin)

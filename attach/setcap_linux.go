@@ -13,8 +13,9 @@ import (
 // exactNeeds are the capabilities that exact mode needs.
 const exactNeeds = 1<<unix.CAP_SYS_PTRACE | 1<<unix.CAP_PERFMON | 1<<unix.CAP_BPF
 
-// Setcap returns the command that grants a program file capabilities. setcap(8) replaces the file's whole set. So the
-// command names those in wanted, those that the file already has (granted), and those that exact mode needs.
+// Setcap returns the command that grants capabilities to a program file. setcap(8) replaces the file's whole set. So
+// the command names three kinds: those in wanted, those that the file already has (granted), and those that exact mode
+// needs.
 func Setcap(program string, granted uint64, wanted ...int) string {
 	granted |= exactNeeds
 	for _, n := range wanted {
@@ -30,8 +31,8 @@ func Setcap(program string, granted uint64, wanted ...int) string {
 	return "sudo setcap " + strings.Join(names, ",") + "+ep " + program
 }
 
-// GrantedCapabilities returns the capabilities that ddtop's program file grants, and those that ddtop has without
-// being root. It leaves out the file's if they cannot be read.
+// GrantedCapabilities returns the capabilities that ddtop's program file grants, and those that ddtop has without being
+// root. If the file's capabilities cannot be read, it leaves them out.
 func GrantedCapabilities() uint64 {
 	granted := uint64(0)
 	var buf [64]byte

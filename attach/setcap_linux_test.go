@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestGrantedCapabilities: ddtop reads the capabilities of a program file as setcap has written them. The command that
-// ddtop suggests keeps them.
+// TestGrantedCapabilities: ddtop reads the capabilities that setcap has given to a program file. The setcap command
+// that ddtop suggests repeats them, so that they are not lost.
 func TestGrantedCapabilities(t *testing.T) {
 	needRoot(t)
 	setcap, err := exec.LookPath("setcap")

@@ -80,8 +80,8 @@ type processStatus struct {
 	// Name is the program's name. State is a letter, Z or X if the task has ended.
 	Name  string
 	State byte
-	// TGID is the process's PID. It differs from the requested number if that number is the TID of another thread than
-	// the first.
+	// TGID is the process's PID. It differs from the requested number if this number is a thread's, but not the first
+	// thread's.
 	TGID, TracerPID int
 	// UID and GID are the real, effective, saved and file system ids.
 	UID, GID [4]int

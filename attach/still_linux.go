@@ -14,8 +14,8 @@ import (
 
 // Limits of a copy of memory.
 const (
-	// stillRange limits the bytes of one range, and stillBatch the ranges of one call. Copy checks its time limit
-	// between calls. A call copies 32 MB in about 15 ms.
+	// stillRange limits the bytes of one range, and stillBatch the ranges of one call. Together they limit a call to 32
+	// MB, which takes about 15 ms. Copy checks its time limit only between calls.
 	stillRange, stillBatch = 1 << 20, 32
 	// maxStillSpace limits the address space that is searched for resident pages, in bytes. pagemap has eight bytes
 	// for each page, so for 64 GiB Copy reads 128 MB while the process is stopped.
@@ -28,13 +28,13 @@ const (
 var errStillLate = errors.New("the copy took longer than the process may stand still")
 
 // Still is a Memory that shows a process at one instant. Copy copies all private writable memory, and later reads of
-// this memory use the copy. All other memory is always read from the process: it is read-only, or shared with other
-// processes, which can write to it at any time. Before Copy all reads go to the process. One goroutine uses a Still at
-// a time.
+// this memory use the copy. All other memory is always read from the process. It is read-only, or shared with other
+// processes, which can write to it even while the target is stopped. Before Copy all reads go to the process. One
+// goroutine uses a Still at a time.
 type Still struct {
 	p    *Process
 	page uint64
-	// areas are the mappings that were copied. runs are the ranges of pages in them that were resident. Both are in
+	// areas are the mappings that were copied. runs are the ranges of pages in areas that were resident. Both are in
 	// order of their addresses.
 	areas []Mapping
 	runs  []Range
@@ -48,16 +48,16 @@ func NewStill(p *Process) *Still {
 	return &Still{p: p, page: uint64(os.Getpagesize()), words: make([]byte, 8*stillWords)}
 }
 
-// Measure returns how many bytes Copy would take now, and how long it took to find them. The process need not be
-// stopped.
+// Measure returns how many bytes Copy would copy now. took is how long it took to find these bytes. The process need
+// not be stopped.
 func (s *Still) Measure() (bytes uint64, took time.Duration, err error) {
 	began := time.Now()
 	bytes, err = s.find()
 	return bytes, time.Since(began), err
 }
 
-// Reserve makes room for a copy of n bytes. All its pages are present, so Copy takes no page fault. Release gives the
-// room back.
+// Reserve allocates room for a copy of n bytes. It touches all pages of the room, so that Copy takes no page fault.
+// Release frees the room.
 func (s *Still) Reserve(n uint64) error {
 	s.Release()
 	buf, err := unix.Mmap(-1, 0, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
@@ -103,8 +103,8 @@ func (s *Still) Copy(limit time.Duration) (bytes uint64, err error) {
 	return bytes, nil
 }
 
-// find sets areas and runs to the memory that Copy would copy now. The Buf of each run has the right length but no
-// room of its own: it refers to the array lengths until Copy replaces it.
+// find sets areas and runs to the memory that Copy would copy now. The Buf of each run has the right length, but no
+// memory of its own yet. Until Copy replaces it, it is a part of the array lengths.
 func (s *Still) find() (bytes uint64, err error) {
 	maps, err := s.p.Maps()
 	if err != nil {
@@ -135,8 +135,8 @@ func (s *Still) find() (bytes uint64, err error) {
 	return bytes, nil
 }
 
-// lengths is the array to which the Bufs of all runs refer before Copy. It only gives them a length, and is never
-// written.
+// lengths is the array that the Bufs of all runs share before Copy. In this time a Buf is only needed for its length,
+// so the array is never written.
 var lengths = make([]byte, stillRange)
 
 // residentIn appends to s.runs the pages of a mapping that are resident or swapped out, and returns their size in
@@ -179,8 +179,8 @@ func (s *Still) Read(addr Address, buf []byte) error {
 	return nil
 }
 
-// piece fills the beginning of buf and returns the number of bytes. All these bytes come from one place: the copy, the
-// process, or a page that was never written.
+// piece fills the beginning of buf and returns the number of bytes that it filled. It stops where the source changes.
+// There are three sources: the copy, the process, and zeros for a page that was never written.
 func (s *Still) piece(addr Address, buf []byte) (n int, err error) {
 	i, _ := slices.BinarySearchFunc(s.runs, addr, func(r Range, at Address) int { return cmp.Compare(r.Addr+Address(len(r.Buf)), at+1) })
 	n = len(buf)

@@ -35,8 +35,8 @@ func compile(t *testing.T, dir string, args ...string) {
 	}
 }
 
-// TestThreadLocal: each thread's variable is found at the address that the thread reports, in a library and in the
-// program. This holds for every way in which code reaches the variable.
+// TestThreadLocal: ddtop finds each thread's copy of a variable at the address that the thread itself reports. This
+// holds for a library and for the program, and for every way in which code can access the variable.
 func TestThreadLocal(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		rubytest.Skip(t, "thread-local variables are told on x86_64 alone")

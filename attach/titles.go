@@ -117,8 +117,8 @@ var (
 )
 
 // partOf returns the role of a process in a service, as its own title names it: "w0" is the worker with the number 0.
-// The result now is the part of the title that changes, such as "[3 of 5 busy]". It ends with " quiet" if the process
-// takes no more jobs. Both results are "" if the program has not set a title.
+// The second result, now, is the part of the title that changes, such as "[3 of 5 busy]". It ends with " quiet" if the
+// process takes no more jobs. Both results are "" if the program has not set a title.
 func partOf(args []string) (part, now string) {
 	if len(args) != 1 || !strings.Contains(args[0], " ") {
 		return "", ""
@@ -148,8 +148,8 @@ func WorkerNumber(part string) (n int, ok bool) {
 	return n, ok && err == nil
 }
 
-// findMasters sets Part to MasterPart for each process in a list that has a child with two properties. The child is a
-// worker, and both have the same Title.
+// findMasters sets Part to MasterPart for each process in a list that has a worker as a child. The worker must have the
+// same Title as its parent.
 func findMasters(list []Candidate) {
 	at := make(map[int]*Candidate, len(list))
 	for i := range list {

@@ -14,7 +14,8 @@ import (
 )
 
 var (
-	// errStillHeld means that ddtop's previous tracer thread has not ended yet.
+	// errStillHeld means that a thread of the target is still traced by ddtop's previous tracer thread, which has not
+	// ended yet.
 	errStillHeld = errors.New("still traced by ourselves")
 	// errLate means that the time was up before all threads were seized.
 	errLate = errors.New("not all threads were seized in time")
@@ -33,7 +34,8 @@ type tracer struct {
 	stopped     chan error
 	released    chan Pause
 	timer       *time.Timer
-	// patience wakes the goroutine that waits for the tracer's answer, so that this goroutine can call reap.
+	// patience is a timer for the goroutine that waits for the tracer's answer. When it fires, that goroutine calls
+	// reap.
 	patience *time.Timer
 	// stopping is true while the tracer stops threads (stopAll).
 	stopping atomic.Bool
@@ -50,8 +52,8 @@ type tracer struct {
 	// startNS is when the first thread was ordered to stop. endNS is when the pause must end. Both are CLOCK_MONOTONIC
 	// in ns.
 	startNS, endNS int64
-	// unclean is true if the tracer could not release some thread. Then only the end of the tracer's OS thread
-	// releases it. The tracer sets unclean before it sends to released, so the receiver may read it.
+	// unclean is true if the tracer could not release some thread. Such a thread is released only when the tracer's OS
+	// thread ends. The tracer sets unclean before it sends to the channel released, so the receiver may read it.
 	unclean bool
 }
 
@@ -83,9 +85,8 @@ func (t *tracer) run() {
 			t.stopped <- nil
 		}
 		if t.unclean {
-			// Only the end of this OS thread releases the remaining threads. So end at once, even if the caller still
-			// reads. A thread that has not stopped yet stops when it returns from the kernel, perhaps while it holds
-			// the GVL.
+			// Some threads could not be released. The kernel releases them when this OS thread ends. So end at once,
+			// even if the caller still reads: a thread that stops later may hold the GVL while it is stopped.
 			return
 		}
 		if !within {
@@ -94,7 +95,7 @@ func (t *tracer) run() {
 	}
 }
 
-// traceState is how far the tracer has got with stopping a thread.
+// traceState is a thread's state on the way to being stopped by the tracer.
 type traceState uint8
 
 const (
@@ -112,7 +113,7 @@ type tracee struct {
 
 const (
 	// maxPauseRounds limits how often a pause reads the list of threads to find new ones. Each round stops the threads
-	// that it finds, so fewer threads remain that can start another one.
+	// that it finds. So with each round, fewer threads are left that can start another thread.
 	maxPauseRounds = 64
 	// pollNS is the interval at which the tracer checks whether threads have stopped, in ns. It polls because the
 	// kernel's wait has no time limit.
@@ -143,7 +144,7 @@ func (t *tracer) stopAll() (all bool, err error) {
 			t.startNS = monotonicNS()
 		}
 		for i := known; i < len(t.list); i++ {
-			// An error means that the thread is dying. await notices this.
+			// An error means that the thread is dying. The function await notices this later, so ignore the error.
 			_ = ptrace(unix.PTRACE_INTERRUPT, t.list[i].tid, 0)
 		}
 		if !t.await(known) {
@@ -232,7 +233,8 @@ func (t *tracer) seize(tid int32) error {
 	}
 	refusal := t.refused(tid, err)
 	if errors.Is(refusal, ErrPermission) && seizeThread(tid) == nil {
-		// The thread had a tracer that has ended since. It was ddtop's previous tracer thread.
+		// The thread had a tracer before, and that tracer has ended: it was ddtop's previous tracer thread. Now the
+		// thread is seized.
 		t.add(tid)
 		return nil
 	}
@@ -265,8 +267,9 @@ func (t *tracer) refused(tid int32, err error) error {
 	return p.refused(doing, err)
 }
 
-// heldBy explains that a thread already has a tracer. It returns nil if tracer is zero, and errStillHeld if the tracer
-// is a thread of ddtop that has not quite ended. err is the kernel's answer to an attempt to seize the thread, or nil.
+// heldBy returns an error that names the tracer of a thread. It returns nil if tracer is zero, and errStillHeld if the
+// tracer is a thread of ddtop that is about to end. err is the kernel's answer to an attempt to seize the thread, or
+// nil.
 func (z *Pauser) heldBy(tid int32, tracer int, err error) error {
 	if tracer == 0 {
 		return nil
@@ -284,8 +287,8 @@ func (z *Pauser) heldBy(tid int32, tracer int, err error) error {
 		Help: fmt.Sprintf("Go on without --pause, or end that tracer: `kill %d`.", of), Err: err}
 }
 
-// tracedBy reports whether the thread tid still has the tracer with this number. heldBy asks this if it cannot read
-// the tracer's name: the tracer may be an earlier thread of ddtop that has ended meanwhile.
+// tracedBy reports whether the thread tid still has the tracer with this number. heldBy asks this if it cannot read the
+// tracer's name. In this case the tracer may be an earlier thread of ddtop that has ended meanwhile.
 func (z *Pauser) tracedBy(tid int32, tracer int) bool {
 	text, err := z.p.readProc("task/" + strconv.Itoa(int(tid)) + "/status")
 	return err == nil && parseStatus(text).TracerPID == tracer
@@ -329,10 +332,11 @@ func (t *tracer) await(first int) bool {
 	}
 }
 
-// look asks whether a thread has stopped or ended, and records the answer. It returns false if neither has happened.
+// look finds out whether a thread has stopped or ended, and records this. It returns false if neither has happened.
 func (t *tracer) look(x *tracee) bool {
-	// The kernel reports the end of a traced thread first to the tracer, and to the parent once the tracer has asked.
-	// The end of ddtop's own child is collected by the code that started the child, so do not wait for it here.
+	// The kernel reports the end of a traced thread to the tracer first, and to the parent only after the tracer has
+	// collected it. If the target is ddtop's own child, the code that started it must collect its end. So do not wait
+	// for this end here.
 	options := unix.WSTOPPED | unix.WEXITED
 	if t.ownChild && int(x.tid) == t.z.p.pid {
 		options = unix.WSTOPPED
@@ -356,7 +360,7 @@ func (t *tracer) look(x *tracee) bool {
 	return true
 }
 
-// release continues all threads, with their pending signals.
+// release lets all threads continue. Each gets the signal that was about to be delivered when it stopped.
 func (t *tracer) release() {
 	for i := range t.list {
 		x := &t.list[i]

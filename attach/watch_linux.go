@@ -26,8 +26,8 @@ func (p *procFolder) Check() error {
 	case err == nil && now == p.random:
 		return nil
 	case errors.Is(err, ErrGone):
-		// No task has memory: the process is ending, or a thread calls exec and is about to take the first thread's
-		// place. A later Check shows which.
+		// No thread has memory. Either the process is ending, or a thread calls exec and is about to take the first
+		// thread's place. A later Check shows which.
 		return p.stillThere()
 	}
 	if gone := p.stillThere(); gone != nil {
@@ -36,7 +36,8 @@ func (p *procFolder) Check() error {
 	if err != nil && !errors.Is(err, ErrUnmapped) {
 		return err // refused, or ddtop lacks memory: this proves nothing
 	}
-	// Each exec makes 16 new random bytes. Other bytes, or no memory at their address, mean another program.
+	// Each exec makes 16 new random bytes. The bytes have changed, or there is no memory at their address, so the
+	// process runs another program.
 	return &TargetError{PID: p.pid, Kind: ErrReplaced, Cause: "it has called exec", Help: "Attach again to look at the new program."}
 }
 
@@ -65,9 +66,9 @@ func (p *procFolder) Alive() bool {
 }
 
 // stillThere returns ErrGone if all threads of the process have ended. It returns nil if a thread lives, even after an
-// exec. It also returns nil if it cannot find out. Only the pidfd, ESRCH and ENOENT prove that a process has ended. A
-// read of /proc can also fail because ddtop has no descriptors left, or the machine has no memory. kill(2) needs
-// neither, so stillThere also asks kill(2).
+// exec, and if it cannot find out. Only the pidfd, ESRCH and ENOENT prove that a process has ended. A read of /proc can
+// also fail because ddtop has no descriptors left, or the machine has no memory. kill(2) needs neither, so stillThere
+// also uses kill(2).
 func (p *procFolder) stillThere() error {
 	if p.Alive() {
 		return nil
@@ -80,8 +81,8 @@ func (p *procFolder) stillThere() error {
 	case err == nil && !first.ended():
 		return nil
 	}
-	// If a thread other than the first calls exec, the first is a zombie until the caller takes its place. This can
-	// happen between two reads of /proc, which then seem to show that all threads have ended. A pidfd is not misled.
+	// If a thread other than the first calls exec, the first thread is a zombie until the calling thread takes its
+	// place. If this happens between two reads of /proc, all threads seem to have ended. The pidfd shows the truth.
 	if fd := p.exitFD(); fd >= 0 && readable(fd) || errors.Is(unix.Kill(p.pid, 0), unix.ESRCH) {
 		return gone
 	} else if fd >= 0 {
@@ -106,8 +107,8 @@ func (p *procFolder) allEnded() bool {
 	return isGone(err)
 }
 
-// Exited returns a channel that is closed when the process has ended (also as a zombie). The first call starts one
-// goroutine, which ends with the process or at Close.
+// Exited returns a channel that is closed when the process has ended, even if it is still a zombie. The first call
+// starts one goroutine, which ends with the process or at Close.
 func (p *procFolder) Exited() <-chan struct{} {
 	p.watch.Do(func() { go p.waitForExit() })
 	return p.exited

@@ -33,7 +33,7 @@ func TestAlive(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("no notice of the end")
 	}
-	// The test has not called Wait. A zombie counts as ended, too.
+	// The test has not called Wait, so the process is a zombie. A zombie has ended.
 	if p.Alive() {
 		t.Error("a zombie is alive")
 	}

@@ -13,8 +13,8 @@ import (
 const (
 	// maxAllocText limits how many classes are named.
 	maxAllocText = 8
-	// minAllocInstants is the number of readings of new objects that are needed before shares are printed. Shares from
-	// fewer readings are unreliable.
+	// minAllocInstants is how many times ddtop must have read the new objects before the text prints shares of classes.
+	// Shares from fewer readings are unreliable.
 	minAllocInstants = 20
 )
 

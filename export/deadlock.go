@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// contention adds deadlocks and locks to a dump.
+// contention adds the deadlocks, and the locks for which threads wait, to a dump.
 func (d *Dump) contention(states []gvl.ThreadState, dict *sampler.Dictionary) {
 	byID := make(map[sampler.ThreadID]*gvl.Detail, len(states))
 	for i := range states {
@@ -52,7 +52,8 @@ func (d *Dump) contention(states []gvl.ThreadState, dict *sampler.Dictionary) {
 	}
 }
 
-// Address returns an object's address in the form of Detail.JSON. It returns nil, which is null in JSON, for zero.
+// Address returns an object's address as text, in the same form as Detail.JSON. For zero it returns nil, which becomes
+// null in JSON.
 func Address(object uint64) *string {
 	if object == 0 {
 		return nil
@@ -60,8 +61,8 @@ func Address(object uint64) *string {
 	return report.TextOrNil(fmt.Sprintf("0x%x", object))
 }
 
-// deadlock writes a cycle of waits as a JVM thread dump does. First comes each thread with its lock and the lock's
-// holder, then the stacks.
+// deadlock writes a cycle of threads that wait for each other, in the form of a JVM thread dump. First comes each
+// thread with the lock that it waits for and this lock's holder. Then come the stacks.
 func (t *dumpText) deadlock(c report.DumpDeadlock) {
 	t.printf("\nFound one deadlock: these %d threads wait for each other and can never go on.\n", len(c.Threads))
 	t.printf("%s\n", strings.Repeat("=", 79))

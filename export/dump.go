@@ -24,20 +24,21 @@ type Dump struct {
 	fullNames map[sampler.ThreadID]string
 
 	texts []string // the states in words, parallel to Threads
-	// The next three are parallel to Threads. sinceNS is when the thread's state began, if ddtop saw that. leastNS is
-	// how long the state has lasted at least. lasted is its length in words.
+	// The next three fields have an element for each of Threads. sinceNS is when the thread's state began, if ddtop saw
+	// its beginning. leastNS is the shortest time that the state can have lasted. lasted is the state's length in
+	// words.
 	sinceNS, leastNS []int64
 	lasted           []string
 	ownOnly          bool
-	// leftOut are the threads that the dump leaves out, parallel to Threads, or nil.
+	// leftOut is true for each thread of Threads that the dump leaves out. It is nil if the dump has all threads.
 	leftOut []bool
-	// nativeLocks has the locks for the text. The field NativeLocks has them for JSON.
+	// nativeLocks are the locks of C code, as WriteText needs them. The field NativeLocks has the same locks for JSON.
 	nativeLocks *sampler.NativeLocks
 	dict        *sampler.Dictionary
 }
 
-// NewDump builds a thread dump of one sample that has all stacks (sampler.StackTick). states are the states of
-// s.Threads, in the same order. A thread without a state is "unknown". The Dump keeps nothing of s.
+// NewDump builds a thread dump of one sample that has all stacks (sampler.StackTick). states has a state for each of
+// s.Threads, in the same order. If it is too short, the other threads are "unknown". The Dump keeps no reference to s.
 func NewDump(p sampler.Process, dict *sampler.Dictionary, s *sampler.Sample, states []gvl.ThreadState) *Dump {
 	d := &Dump{program: ProgramName(p), fullNames: make(map[sampler.ThreadID]string), Dump: report.Dump{
 		PID: p.PID, Title: p.Title,
@@ -77,7 +78,8 @@ func NewDump(p sampler.Process, dict *sampler.Dictionary, s *sampler.Sample, sta
 	return d
 }
 
-// Verdicts returns a function that returns the state of thread i of a sample. The state is unknown if states lacks it.
+// Verdicts returns a function that returns the state of the thread with index i in a sample. If states has no element
+// i, the state is unknown.
 func Verdicts(s *sampler.Sample, states []gvl.ThreadState) func(i int) gvl.ThreadState {
 	return func(i int) gvl.ThreadState {
 		if i < len(states) {
@@ -87,8 +89,9 @@ func Verdicts(s *sampler.Sample, states []gvl.ThreadState) func(i int) gvl.Threa
 	}
 }
 
-// SetMeasured adds the findings of a measurement that began ns nanoseconds before the dump. A thread may have been in
-// its state already when the measurement began. Then the known length of the state is only a lower bound.
+// SetMeasured adds the findings of a measurement that began ns nanoseconds before the dump. If a thread was already in
+// its state when the measurement began, the beginning of the state is unknown. For such a thread, the known length of
+// the state is a lower bound.
 func (d *Dump) SetMeasured(ns int64, findings []report.StatFinding) {
 	d.MeasuredNS = ns
 	for i, text := range d.texts {
@@ -110,8 +113,8 @@ func (d *Dump) SetMeasured(ns int64, findings []report.StatFinding) {
 	d.Findings = append([]report.StatFinding{}, findings...)
 }
 
-// NewDumpRactor returns the holder of a ractor's GVL and the threads that wait for it. verdict returns the state of a
-// thread of s by its index.
+// NewDumpRactor returns the thread that holds a ractor's GVL and the threads that wait for this GVL. verdict returns
+// the state of a thread by the thread's index in s.
 func NewDumpRactor(r *sampler.Ractor, s *sampler.Sample, verdict func(int) gvl.ThreadState) report.DumpRactor {
 	g := report.DumpGVL{Waiting: append([]sampler.ThreadID{}, r.Queue...), WaitingCount: int(r.Waiting), Torn: r.Torn}
 	listed := false
@@ -122,8 +125,8 @@ func NewDumpRactor(r *sampler.Ractor, s *sampler.Sample, verdict func(int) gvl.T
 		}
 		listed = listed || t.ID == r.OwnerEnd
 		switch {
-		// A read during a switch of the GVL can show two holders. Then the holder at the end of the read counts
-		// (OwnerEnd).
+		// If the GVL changes its holder while ddtop reads the threads, two threads can look like the holder. In this
+		// case, the holder at the end of the read counts (OwnerEnd).
 		case v.State.Held() && (g.Owner == nil || t.ID == r.OwnerEnd):
 			g.Owner = &t.ID
 		case v.State == gvl.Waiting && v.Detail.Wait == gvl.WaitHandover && (g.Handover == nil || t.ID == r.OwnerEnd):
@@ -194,9 +197,10 @@ func dumpFrames(dict *sampler.Dictionary, stack sampler.StackID) []report.DumpFr
 // FoldLibraries sets whether WriteText folds frames of libraries (flamegraph.FoldStack). JSON has all frames.
 func (d *Dump) FoldLibraries(on bool) { d.ownOnly = on }
 
-// OnlyEndpoints removes the threads whose route or class of jobs does not match, unless one of their suspended fibers
-// matches. It also removes the suspended fibers that do not match. match may be nil. The holders of the GVL and of
-// locks stay in the dump. Call it after SetFibers.
+// OnlyEndpoints removes the threads whose request or job has a route or class that match rejects. A thread stays if
+// match accepts one of its suspended fibers. Other suspended fibers are removed, too. If match is nil, nothing is
+// removed. The holders of the GVL and of locks stay in the dump. Call OnlyEndpoints after SetFibers, which adds the
+// fibers.
 func (d *Dump) OnlyEndpoints(match func(name string) bool) {
 	if match == nil {
 		return
@@ -217,12 +221,12 @@ func (d *Dump) OnlyEndpoints(match func(name string) bool) {
 	}
 }
 
-// isFor reports whether work q belongs to an endpoint that match accepts.
+// isFor reports whether q is a request or job, and match accepts its endpoint (a route or a class of jobs).
 func isFor(q *report.StatServing, match func(name string) bool) bool {
 	return q != nil && q.Endpoint != nil && match(*q.Endpoint)
 }
 
-// onlyEndpointsOf returns the suspended fibers that wait for an endpoint that match accepts.
+// onlyEndpointsOf returns the suspended fibers that work for a request or job whose endpoint match accepts.
 func onlyEndpointsOf(list []report.DumpSuspendedFibers, match func(name string) bool) []report.DumpSuspendedFibers {
 	var out []report.DumpSuspendedFibers
 	for _, x := range list {

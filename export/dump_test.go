@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// shopDump is a dump of the made-up shop.
+// shopDump is a thread dump of the invented program of package exporttest, a shop.
 func shopDump() *Dump { return dumpOf(exporttest.NewShop()) }
 
 func dumpOf(s exporttest.Shop) *Dump { return NewDump(s.Proc, s.Dict, s.Sample, s.States) }
@@ -180,8 +180,8 @@ func TestStateText(t *testing.T) {
 	}
 }
 
-// FuzzDump: no name breaks a line of the text or reaches the terminal as an escape sequence. The JSON gives each name
-// back.
+// FuzzDump: no name in the dump adds a line to the text or reaches the terminal as an escape sequence. Decoding the
+// JSON returns each name unchanged.
 func FuzzDump(f *testing.F) {
 	for _, s := range []string{"plain", "a\nb", "\x1b[2J", `"quoted"`, "\u202e", "</script>", "é", "\u2028"} {
 		f.Add(s)
@@ -218,8 +218,8 @@ func FuzzDump(f *testing.F) {
 	})
 }
 
-// TestDumpOfPauses: if a stop of the process was cut short, the dump is not of one instant. The dump says how many
-// stops were cut short.
+// TestDumpOfPauses: ddtop can stop the process while it reads a dump. If a stop ended before the reading did, the dump
+// is not of one instant. The dump then says how many stops were cut short.
 func TestDumpOfPauses(t *testing.T) {
 	s := exporttest.NewShop()
 	s.Sample.PauseNS, s.Sample.Reads.Pauses = 2_500_000, 3
@@ -235,7 +235,8 @@ func TestDumpOfPauses(t *testing.T) {
 	}
 }
 
-// TestDumpOnlyEndpoints: a dump leaves out every thread whose request or job does not match.
+// TestDumpOnlyEndpoints: with a filter (OnlyEndpoints), a dump must leave out every thread whose request or job the
+// filter does not accept.
 func TestDumpOnlyEndpoints(t *testing.T) {
 	d := shopDump()
 	d.OnlyEndpoints(func(name string) bool { return name == "MailJob" })

@@ -8,8 +8,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// SetNative adds the native threads that Ruby does not know. It also adds native stacks: of Ruby's threads, and of
-// others by TID. missing is the reason why there are no stacks at all. It is empty if there are some.
+// SetNative adds the native threads that Ruby does not know. It also adds native stacks: ruby has the stacks of Ruby's
+// threads, and others the stacks of other threads by TID. If no stacks could be read, missing is the reason. Otherwise
+// missing is empty.
 func (d *Dump) SetNative(threads []report.StatNative, ruby map[sampler.ThreadID]sampler.NativeStack,
 	others map[int32]sampler.NativeStack,
 	missing string) {
@@ -60,7 +61,8 @@ func (t *dumpText) writeNativeLocks() {
 	}
 }
 
-// native writes a native stack. The caller then writes the Ruby frames, which called these C functions.
+// native writes the C functions of a native stack. The caller writes the Ruby frames after them, because these frames
+// called the C functions.
 func (t *dumpText) native(n *report.DumpNative) {
 	if n == nil || t.d.ownOnly {
 		return
@@ -70,7 +72,8 @@ func (t *dumpText) native(n *report.DumpNative) {
 	}
 }
 
-// nativeNote writes the kernel's part of a native stack, and which frames are missing.
+// nativeNote writes what the kernel does for the innermost C function of a native stack. It also writes which frames
+// are missing.
 func (t *dumpText) nativeNote(n *report.DumpNative) {
 	if n != nil && n.Kernel != nil {
 		t.printf("  (kernel: %s)\n", flamegraph.Printable(*n.Kernel))

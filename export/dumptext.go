@@ -109,8 +109,8 @@ func (t *dumpText) ractor(r report.DumpRactor) {
 	t.printf("\n")
 }
 
-// stateText describes a thread's state and how long it has lasted. The first sample after an attach cannot show how
-// long. Then the text leaves out the "0 µs" that gvl.Describe writes.
+// stateText describes a thread's state and how long the state has lasted. The first sample after an attach cannot show
+// how long a state has lasted. For this sample, gvl.Describe writes "0 µs", and stateText removes it.
 func stateText(v gvl.ThreadState, dict *sampler.Dictionary) string {
 	text, lasted := gvl.Describe(v, dict), v.Lasted().Prose()
 	switch {
@@ -218,7 +218,7 @@ func (t *dumpText) frames(fs []report.DumpFrame) {
 	}
 }
 
-// frameText returns a frame's name for a sentence.
+// frameText returns a frame's name in a form that fits into a sentence.
 func frameText(f *report.DumpFrame) string {
 	if f.Uncertain {
 		return flamegraph.Printable(f.Label) + sampler.UncertainMark

@@ -11,7 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxGCPlaces limits how many places in the code the text of `ddtop stat` names for collections. The JSON has more.
+// maxGCPlaces limits how many places in the code `ddtop stat` prints as the places where collections began. The JSON
+// has more.
 const maxGCPlaces = 3
 
 func dumpGC(s *sampler.Sample) report.DumpGC {
@@ -90,8 +91,9 @@ func HeapText(f *report.GCFigures) string {
 	return b.String()
 }
 
-// CountText returns a number of objects as text: 950, 41.2 k, 3.4 M, 1.2 G. It takes a float, because a rate in a
-// damaged recording can exceed an integer. Converting such a float gives different results on different processors.
+// CountText returns a number of objects as text: 950, 41.2 k, 3.4 M, 1.2 G. The number is a float, because a rate in a
+// damaged recording can be too large for an integer. Converting such a float to an integer gives different results on
+// different processors.
 func CountText(v float64) string {
 	switch {
 	case v >= 1e9:
@@ -104,8 +106,8 @@ func CountText(v float64) string {
 	return fmt.Sprint(int64(v))
 }
 
-// statGC writes the collections of a window: their number, their reasons, the code that started them, and the code
-// whose time they took.
+// statGC writes the collections of a window: their number, their reasons, the code in which they began, and the code
+// that ran the collector.
 func statGC(b *strings.Builder, s report.Stat) {
 	g := &s.GC
 	if !g.Valid {

@@ -40,8 +40,8 @@ func TestDumpGC(t *testing.T) {
 	}
 }
 
-// TestStatGC: stat reports the collections with their reasons, the code that started them, the code that paid for
-// them, and the heap.
+// TestStatGC: stat reports the collections with their reasons, the code in which they began, and the code that ran the
+// collector. It also reports how full the heap is.
 func TestStatGC(t *testing.T) {
 	n := func(v int64) *int64 { return &v }
 	place := func(label, caller string) report.StatCode {

@@ -27,11 +27,12 @@ type Heap struct {
 	program string
 	// askRows are the rows of code that asked the kernel for memory.
 	askRows []code.Ask
-	// asked is a sentence about the code that asked for most of this memory (AskedText).
+	// asked is a sentence about the code that asked the kernel for most memory (AskedText).
 	asked string
 }
 
-// NewHeap makes a Heap from the last count, c. watch has all counts, and is nil if growth was not measured.
+// NewHeap makes a Heap from c, the last count of the objects. watch has all counts. It is nil if growth was not
+// measured.
 func NewHeap(p sampler.Process, c *sampler.HeapCount, watch *growth.Watch) *Heap {
 	h := &Heap{program: ProgramName(p), Heap: report.Heap{
 		PID: p.PID, Title: p.Title,
@@ -229,7 +230,7 @@ func (h *Heap) SlotLines() []string {
 	return linesOf(&b)
 }
 
-// sparseShare is the least share of sparse pages from which on the text explains why they cost memory. A page is
+// sparseShare is the share of sparse pages from which on the text explains that such pages cost memory. A page is
 // sparse if less than a tenth of it is filled.
 const sparseShare = 0.1
 
@@ -310,13 +311,15 @@ func GrowingText(k *report.HeapGrowing) string {
 	return text
 }
 
-// coreClasses are Ruby's own classes. The objects of a program's own classes hold many of them, so they grow together.
+// coreClasses are Ruby's own classes. Objects of a program's classes contain many Strings, Arrays and so on. So if a
+// class of the program grows, these classes usually grow, too.
 var coreClasses = []string{"String", "Array", "Hash", "Symbol", "Integer", "Float", "Object", "Struct", "Proc", "Time", "Set",
 	sampler.AllocInternal, sampler.AllocHidden, sampler.AllocOthers, sampler.AllocUnknown, "(anonymous)"}
 
-// Suspect returns the growing class to examine. It is the program's class with the most bytes per second, because the
-// objects inside its objects grow with it. If no such class grows, it is Ruby's own class with the most bytes per
-// second. others names the other classes that grow.
+// Suspect returns the growing class that the user should examine first. Of the program's own growing classes, it is the
+// one with the most bytes per second. Ruby's own classes, such as String, often grow only because objects of the
+// program contain them. One of them is returned only if no class of the program grows. others names the other classes
+// that grow.
 func (h *Heap) Suspect() (k *report.HeapGrowing, others string) {
 	if h.Growth == nil || len(h.Growth.Classes) == 0 {
 		return nil, ""

@@ -16,8 +16,8 @@ const (
 	maxAskStacks, maxAskRows = 200, 10
 )
 
-// Asks adds the code that asked the kernel for memory. dict has the stacks. missing is the reason if nothing is known.
-// Call it after Memory.
+// Asks adds the code that asked the kernel for memory. dict has the stacks of a. If nothing is known, a is nil and
+// missing is the reason. Call Asks after Memory, because it adds to the result of Memory.
 func (h *Heap) Asks(dict *sampler.Dictionary, a *sampler.MemoryAsks, missing string) {
 	m := h.Heap.Memory
 	if m == nil || a == nil && missing == "" {
@@ -34,8 +34,8 @@ func (h *Heap) Asks(dict *sampler.Dictionary, a *sampler.MemoryAsks, missing str
 	h.askRows, h.asked = code.Asks(dict, a), AskedText(dict, a, "")
 }
 
-// askedPart is the share of the memory that is still mapped. AskedText names the code that asked for the most of it
-// only if this code asked for at least this share.
+// askedPart is a share of the memory that was asked for and is still mapped. AskedText names the code that asked for
+// the most only if this code asked for at least this share.
 const askedPart = 0.5
 
 // AskedText returns a sentence about the code that asked the kernel for most of the memory that is still mapped. It is

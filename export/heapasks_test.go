@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestHeapAsks: the table begins with the code whose memory stays, and says how many stacks it lacks. A sentence
-// names code only if the code asked for at least half of that memory.
+// TestHeapAsks: the table is sorted by memory that is still mapped, the code with the most first. The heading says for
+// how many calls there are stacks. A sentence names the first code only if that code has at least half of this memory.
 func TestHeapAsks(t *testing.T) {
 	d := sampler.NewDictionary()
 	stack := func(label string) sampler.StackID {

@@ -21,7 +21,8 @@ import (
 
 // Named limits of reading a heap dump file.
 const (
-	// maxDumpLine limits a line, in bytes. A reference takes 22, so an Array can have three million elements.
+	// maxDumpLine limits a line of the file, in bytes. A reference takes 22 bytes of it, so an Array can have three
+	// million elements.
 	maxDumpLine = 64 << 20
 	// maxSuperclasses limits how many singleton classes may lie between an object and a class with a name.
 	maxSuperclasses = 64
@@ -70,8 +71,8 @@ func (l *dumpLine) lengthOf(typ string) **uint64 {
 	return nil
 }
 
-// WriteHeapDump writes a heap as ObjectSpace.dump_all does: a line of JSON for each object, after lines for the roots.
-// g must have Facts.
+// WriteHeapDump writes a heap as ObjectSpace.dump_all does: first lines for the roots, then a line of JSON for each
+// object. g.Facts must be filled, because the lines contain these facts.
 func WriteHeapDump(w io.Writer, g *heapgraph.Graph) error {
 	out := bufio.NewWriterSize(w, 1<<16)
 	enc := json.NewEncoder(out)
@@ -130,7 +131,8 @@ func WriteHeapDump(w io.Writer, g *heapgraph.Graph) error {
 	return out.Flush()
 }
 
-// superclasses maps the address of each singleton class to the address of its object's real class.
+// superclasses maps the address of each singleton class (the hidden class of a single object) to the address of the
+// object's real class.
 func superclasses(g *heapgraph.Graph) map[uint64]uint64 {
 	named, names := make(map[uint32]uint64), make(map[uint64]uint32)
 	for i := range g.Nodes {

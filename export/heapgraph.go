@@ -19,7 +19,7 @@ const (
 	maxBiggest     = heapgraph.ShownBig
 )
 
-// HeapGraph describes what holds the objects of a process. It can be written as text and as JSON.
+// HeapGraph describes which references keep the objects of a process alive. It can be written as text and as JSON.
 type HeapGraph struct {
 	report.HeapGraph
 	program string
@@ -44,7 +44,8 @@ func NewHeapGraph(p sampler.Process, g *heapgraph.Graph, i *sampler.HolderInfo) 
 	return h
 }
 
-// Holders adds what holds the objects in set. The parameter of is the name of the set, such as a class.
+// Holders adds the references that keep the objects in set alive. The parameter of is the name of the set, such as a
+// class.
 func (h *HeapGraph) Holders(of string, set []uint32) {
 	found := h.graph.HoldersOf(set, maxHolderPaths)
 	out := &report.HeapHolders{Of: of, Objects: found.Objects, Bytes: found.Size, RetainedBytes: found.Retained,

@@ -11,8 +11,8 @@ import (
 
 // Thresholds of the advice about memory.
 const (
-	// adviceBytes is the smallest possible saving for which there is advice, in bytes. The saving must also be at
-	// least adviceShare of all memory of its kind, such as malloc's.
+	// adviceBytes and adviceShare are the smallest saving for which the text gives advice. The saving must be at least
+	// adviceBytes, in bytes. It must also be at least adviceShare of all memory of its kind, such as malloc's.
 	adviceBytes, adviceShare = 10_000_000, 0.3
 )
 
@@ -20,8 +20,9 @@ const (
 	// grownBytes and grownShare are the least growth of resident memory that is mentioned. The growth must reach both:
 	// grownBytes in bytes, and grownShare as a share of the earlier resident memory.
 	grownBytes, grownShare = 8_000_000, 0.02
-	// If Ruby's objects make up at least rubyShare of the growth, they are named as its reason. Otherwise, if malloc's
-	// free memory makes up at least freeShare of the growth, fragmentation is named.
+	// rubyShare and freeShare decide what the text names as the reason of the growth. If Ruby's objects make up at
+	// least rubyShare of it, the text names them. Otherwise, if malloc's free memory makes up at least freeShare, the
+	// text names fragmentation.
 	rubyShare, freeShare = 0.25, 0.5
 )
 

@@ -24,7 +24,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// hostileWorld is a measured process in which every name is hostile.
+// hostileWorld is a measured process in which every name is HostileName, which contains escape sequences for terminals.
 func hostileWorld() weights.Measured {
 	d := sampler.NewDictionary()
 	d.SetThread(sampler.ThreadInfo{ID: 1, Name: exporttest.HostileName, HasName: true, Ractor: 1, TID: 7})
@@ -46,7 +46,8 @@ func hostileWorld() weights.Measured {
 	}
 }
 
-// hostileIntervals writes the lines of a process with hostile names.
+// hostileIntervals writes the intervals of a process with hostile names, in the format with a line of JSON for each
+// interval.
 func hostileIntervals(w io.Writer) error {
 	m := hostileWorld()
 	x := trace.NewIntervals(w, stream.New(m.Process), m.Process, m.Dict, "1")
@@ -91,8 +92,8 @@ func TestHostileRequests(t *testing.T) {
 // valid JSON.
 var textFormats = []string{"collapsed", "diff", "svg", "callgrind", "html"}
 
-// TestHostileNamesInExports: no name reaches a terminal as an escape sequence. The file can be printed unchanged, or
-// be read by its tool. JSON formats have their own line breaks, so their decoded strings are checked, too.
+// TestHostileNamesInExports: no export contains a name as an escape sequence for a terminal. So a user can print each
+// file on a terminal. In formats that are JSON, the strings are also checked after decoding.
 func TestHostileNamesInExports(t *testing.T) {
 	m := hostileWorld()
 	list := []weights.Measured{m, m}
@@ -156,7 +157,8 @@ func TestHostileNamesInJSON(t *testing.T) {
 	}
 }
 
-// writeBoth compares a measurement with its own profile, whose duration is set to a tenth.
+// writeBoth passes two measurements to write: m itself, and m's own profile with a tenth of the duration. So the two
+// differ.
 func writeBoth(w io.Writer, m weights.Measured, write func(io.Writer, diff.Comparable, diff.Comparable, flamegraph.Metric) error) error {
 	a, err := diff.CompareMeasured(m, flamegraph.Wall)
 	if err != nil {
@@ -200,7 +202,8 @@ func unzipped(w io.Writer, write func(io.Writer) error) error {
 	return err
 }
 
-// checkProfileStrings fails if the text that `go tool pprof` would print of a profile cannot be printed safely.
+// checkProfileStrings fails the test if a profile contains text that is unsafe on a terminal. `go tool pprof` would
+// print it.
 func checkProfileStrings(t *testing.T, name string, data []byte) {
 	t.Helper()
 	p, err := profile.ParseData(data)

@@ -35,8 +35,8 @@ var markup = regexp.MustCompile(`[<&]([A-Za-z/!?#])`)
 var markdownText = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "|", `\|`, "[", `\[`, "]", `\]`, "~", `\~`,
 	"@", "&#64;")
 
-// Markdown escapes a printable text so that it cannot act as Markdown or HTML, end its cell, or notify users (@here).
-// A < or & that cannot begin a tag or an entity stays, because a chat shows "&lt;" unchanged.
+// Markdown escapes a printable text so that it cannot act as Markdown or HTML, end its table cell, or notify users
+// (@here). A < or & that cannot begin a tag or an entity is not escaped, because a chat shows "&lt;" unchanged.
 func Markdown(s string) string {
 	return markdownText.Replace(markup.ReplaceAllStringFunc(s, func(m string) string {
 		return map[byte]string{'<': "&lt;", '&': "&amp;"}[m[0]] + m[1:]
@@ -52,8 +52,8 @@ func cell(s string) string {
 	return Markdown(s)
 }
 
-// WriteStatMarkdown writes the summary of a measurement for a ticket or a chat. It has the same contents as the text
-// that the key Y copies: findings, notes, figures, causes of waiting, threads, requests and jobs.
+// WriteStatMarkdown writes the summary of a measurement for a ticket or a chat. The key Y on the screen copies a text
+// with the same contents: findings, notes, figures, causes of waiting, threads, requests and jobs.
 func WriteStatMarkdown(w io.Writer, p sampler.Process, s *report.Stat, notes ...sampler.Note) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "**%s** pid %d, ruby %s, %s until %s\n\n", cell(ProgramName(p)), s.PID, cell(p.RubyVersion), units.ProseDuration(s.DurationNS),

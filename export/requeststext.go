@@ -128,7 +128,8 @@ func PerSecondText(e *report.StatEndpoint) string {
 	return text
 }
 
-// slackText returns by how much the lengths in an endpoint's row can be wrong. It returns "" if this is small.
+// slackText returns by how much the lengths of requests in an endpoint's row can be wrong. It returns "" if the error
+// is small.
 func slackText(e *report.StatEndpoint) string {
 	shortest := e.P50NS
 	if e.Measured == 0 && !e.LongestAtLeast {
@@ -170,7 +171,7 @@ func WhereText(n *report.StatStates, fiberNS int64, peers []report.StatPeerTime)
 	return strings.Join(words, ", ")
 }
 
-// oldLookNS is an age in ns. If the list of fibers is at least that old, the text mentions the list's age.
+// oldLookNS is the age of the list of fibers from which on the text mentions this age, in ns.
 const oldLookNS = int64(2e9)
 
 // statRunning writes the requests and jobs in progress at the end, the oldest first.
@@ -199,8 +200,8 @@ func statRunning(b *strings.Builder, s report.Stat) {
 	fmt.Fprintln(b)
 }
 
-// AgeText returns the age of a request. It is "≤20 ms" if the samples around its beginning were too far apart to know
-// more. It is "new" if nothing is known yet.
+// AgeText returns the age of a request. It returns "≤20 ms" if two samples around the request's beginning were 20 ms
+// apart, so that no more is known. It returns "new" if nothing is known yet.
 func AgeText(q *report.StatServing) string {
 	switch {
 	case q.AtLeast && q.AgeNS == 0:

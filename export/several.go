@@ -57,9 +57,9 @@ func sumRow(s report.Sum) []string {
 		units.Plural(s.Findings, "finding", "findings")}
 }
 
-// The formats of the times at which a process started and ended (RFC 3339). The kernel gives the start in steps of 10
-// ms, so it has two digits after the second. The end is the time of the list of processes from which the process was
-// missing.
+// These are the formats of the times at which a process started and ended (RFC 3339). The kernel gives the start in
+// steps of 10 ms, so the start has two digits after the second. A process has ended when it is missing from ddtop's
+// list of processes, and the end is the time of this list.
 const (
 	startFormat = "2006-01-02T15:04:05.00Z07:00"
 	endFormat   = "2006-01-02T15:04:05.000Z07:00"

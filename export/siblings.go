@@ -33,8 +33,8 @@ func siblings(list []ProcessStat) []report.Sibling {
 	return out
 }
 
-// serverPool returns the pool of threads in which a process serves requests from its own queue. It returns nil unless
-// there is exactly one such pool, with all numbers known.
+// serverPool returns the pool of threads in which a process serves requests from its own queue. It returns nil if there
+// is no such pool, if there are several, or if a number about the pool is unknown.
 func serverPool(s *report.Stat) (found *report.StatPool) {
 	if s.Queues == nil {
 		return nil

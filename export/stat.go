@@ -235,8 +235,8 @@ func statColumns() (columns []statColumn) {
 	}...)
 }
 
-// WaitSpan formats f, a figure about the lengths of the waits of t, such as the longest. It returns "–" if t has no
-// waits or too little is known of them.
+// WaitSpan formats f, which is a figure about how long the thread t waited for the GVL, such as its longest wait. It
+// returns "–" if t had no waits or too few of them were measured.
 func WaitSpan(t *report.StatThread, f gvl.Bounded) string {
 	if t.Waits.Count == 0 || !t.Waits.Enough() {
 		return "–"
@@ -310,8 +310,8 @@ func writeTable(b *strings.Builder, rows [][]string) {
 	}
 }
 
-// statSource writes where the threads' states come from, such as thread switches. It writes nothing if ddtop polled
-// and there is no reason to report for that.
+// statSource writes how ddtop learned the states of threads, such as from thread switches. It writes nothing if ddtop
+// only polled, unless there is a reason why ddtop could not use a better source.
 func statSource(b *strings.Builder, s *report.Stat) {
 	x := s.Source
 	if x == nil || x.Kind == "polling" && x.Why == "" {
@@ -393,7 +393,8 @@ func statFoot(b *strings.Builder, s report.Stat) {
 	fmt.Fprintln(b)
 }
 
-// LacksText returns a sentence with the reason for each kind of figure that is left out.
+// LacksText returns sentences about the figures that are left out, such as shares of time. Each sentence is about one
+// kind of figure and gives the reason.
 func LacksText(l *report.StatLacks) []string {
 	var out []string
 	for _, x := range []struct {

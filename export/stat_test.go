@@ -176,8 +176,9 @@ func TestStatJSONContract(t *testing.T) {
 	}
 }
 
-// TestShortWindowsSayTooShort: a share of a CPU needs two readings of a counter. Without them stat says that the time
-// was too short, and not 0 %. A share of few ticks has a margin of error.
+// TestShortWindowsSayTooShort: a share of a CPU needs two readings of a counter. Without them, stat says that the time
+// was too short, and does not print 0 %. The kernel counts CPU time in units of 10 ms, so a share in a short window has
+// a margin of error.
 func TestShortWindowsSayTooShort(t *testing.T) {
 	s := demoStat()
 	s.Self.CPUNS, s.Self.SpanNS = nil, 0

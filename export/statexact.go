@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// statExact writes how often threads got the GVL in exact mode, and how the probes worked.
+// statExact writes how often threads got the GVL in exact mode, and how well the probes that measure it worked.
 func statExact(b *strings.Builder, s *report.Stat) {
 	x := s.Exact
 	if x == nil {

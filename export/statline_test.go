@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// TestStatLine: each value stands under its heading, and contains no blank.
+// TestStatLine: each value is printed under its heading, and contains no blank.
 func TestStatLine(t *testing.T) {
 	allocated, cpu := uint64(6_200_000), 1.034
 	at := time.Date(2026, 11, 23, 7, 4, 5, 0, time.UTC)

@@ -20,11 +20,11 @@ const (
 	maxNativeRows   = 8
 )
 
-// SmallShare is the least share of the whole that a part must have to be named.
+// SmallShare is the smallest share at which the text mentions a part of a whole, such as a class or a cause of waiting.
 const SmallShare = .01
 
-// waitingText writes a line about the time in which threads waited for the GVL. It has the shares that were not spent
-// in the queue, and what the threads did before they waited.
+// waitingText writes a line about the time in which threads waited for the GVL. It has the shares of the special kinds
+// of waiting, such as the hand-over and the wait for a CPU. It also has what the threads did before they waited.
 func waitingText(b *strings.Builder, w *report.StatWaits) {
 	total := w.QueueNS + w.HandoverNS + w.YieldNS + w.CPUSlotNS
 	if total == 0 {
@@ -195,7 +195,7 @@ func withPlace(text, path string, line int, uncertain bool) string {
 	return text + doubt(uncertain)
 }
 
-// doubt returns "?" as the mark of an uncertain line, as on the screen.
+// doubt returns "?" if a line is uncertain, the same mark as on the screen. Otherwise it returns "".
 func doubt(uncertain bool) string {
 	if uncertain {
 		return "?"

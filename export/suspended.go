@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// maxFiberServing limits the listed requests and jobs of suspended fibers. maxFiberEndpoints limits the different
-	// names of their work that the text has for a group of fibers.
+	// maxFiberServing limits how many requests and jobs of suspended fibers are listed. Fibers with the same stack are
+	// a group: maxFiberEndpoints limits how many different requests and jobs the text names for a group.
 	maxFiberServing   = 5000
 	maxFiberEndpoints = 6
 )
@@ -81,7 +81,8 @@ func (t *dumpText) suspended(list []report.DumpSuspendedFibers) {
 	}
 }
 
-// fibersServe writes the work of the fibers at one stack, by name, the most frequent first.
+// fibersServe writes for which requests and jobs a group of fibers with the same stack works. It writes a line for each
+// name, the most frequent first.
 func (t *dumpText) fibersServe(list []report.StatServing) {
 	counts := make(map[string]int)
 	var names []string

@@ -26,11 +26,11 @@ import (
 	"github.com/ddtop/ddtop/push/spool"
 )
 
-// patience limits how long a test waits for something. It is longer than any machine needs.
+// patience limits how long a test waits for a condition. Even the slowest machine needs less.
 const patience = 5 * time.Minute
 
-// agent is a stand-in for Datadog's agent that answers each connection as the test wants. It speaks HTTP itself, so
-// that it can do what no real server does.
+// agent is a stand-in for Datadog's agent. It answers each connection in the way that the test wants. It reads and
+// writes HTTP itself, so that it can do what no real server does.
 type agent struct {
 	t        *testing.T
 	listener net.Listener
@@ -78,7 +78,7 @@ func startAgent(t *testing.T, network string) *agent {
 	return a
 }
 
-// heal makes the agent take everything from now on. It closes all open connections, also the ones that hang.
+// heal makes the agent accept everything from now on. It closes all open connections, even those that hang.
 func (a *agent) heal() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -133,7 +133,7 @@ func (a *agent) tried() int {
 	return a.tries
 }
 
-// sequence reads a request to its end and returns the number of its profile.
+// sequence reads a whole request and returns the number of the profile in it.
 func sequence(req *http.Request) (seq string, err error) {
 	_, params, err := mime.ParseMediaType(req.Header.Get("Content-Type"))
 	if err != nil {
@@ -187,7 +187,7 @@ func (a *agent) route(t *testing.T, limits spool.Limits) push.Route {
 	return push.Route{Destination: d, Queue: q}
 }
 
-// numbered returns the n-th period of a process.
+// numbered returns period number n of a process.
 func numbered(t *testing.T, n int) *push.Period {
 	t.Helper()
 	var b bytes.Buffer
@@ -208,8 +208,9 @@ func await(t *testing.T, what string, so func() bool) {
 	}
 }
 
-// TestAdversaries: a server that misbehaves, by TCP or by a socket, does not affect another destination. What it did
-// not take comes once and in order when it works again. What it refuses for good is dropped and counted.
+// TestAdversaries: if one server misbehaves, by TCP or by a socket, another destination still gets everything. When the
+// bad server works again, it gets the payloads that it did not accept, once and in order. A payload that it refuses
+// permanently is dropped and counted.
 func TestAdversaries(t *testing.T) {
 	say := func(text string) func(net.Conn) {
 		return func(c net.Conn) { _, _ = io.WriteString(c, text) } // the other side may have seen enough
@@ -225,8 +226,8 @@ func TestAdversaries(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		does func(net.Conn)
-		// refuses is set if the server refuses a payload for good. takes is set if the server says that a payload is
-		// taken.
+		// refuses is true if the server says that it will never accept a payload. takes is true if the server says that
+		// it has accepted a payload.
 		refuses, takes bool
 	}{
 		{"says 500", say("HTTP/1.1 500 No\r\nContent-Length: 5\r\n\r\npanic"), false, false},
@@ -290,8 +291,8 @@ func TestAdversaries(t *testing.T) {
 	}
 }
 
-// TestOutageInRestarts: if a ddtop cannot send its profiles, a later ddtop sends them before its own, once and in
-// order.
+// TestOutageInRestarts: if one run of ddtop cannot send its profiles, a later run sends them before its own profiles,
+// once and in order.
 func TestOutageInRestarts(t *testing.T) {
 	a := startAgent(t, "tcp")
 	a.does = func(net.Conn) {}

@@ -9,65 +9,67 @@ import (
 	"github.com/ddtop/ddtop/push/spool"
 )
 
-// These limits distinguish a payload that a destination refuses from a destination that accepts nothing. The oldest
-// payload is tried first. If it has failed headTries times, ddtop tries others right after it. If one of them is
-// accepted, the destination works. Then the oldest payload is set aside, together with all payloads of its service.
-// ddtop sends these payloads again later. If none is accepted, the destination cannot be reached. Then the next
-// round begins with the oldest again. So all payloads arrive in order when the destination is back.
+// These limits help to find out why a payload fails. Either the destination refuses this payload, or it accepts nothing
+// at all. The oldest payload is tried first. If it has failed headTries times, ddtop tries others right after it. If
+// one of them is accepted, the destination works. Then ddtop sets the oldest payload aside, together with all payloads
+// of its service, and sends them again later. If none is accepted, the destination cannot be reached. Then the next
+// round begins with the oldest payload again. So all payloads arrive in order when the destination is back.
 const (
 	// headTries is how often the oldest payload must fail before others are tried, too. With the pauses between tries,
 	// this takes three seconds.
 	headTries = 3
-	// maxProbes limits the other payloads that are tried in one round, and so the cost while a destination cannot be
-	// reached.
+	// maxProbes limits how many other payloads are tried in one round. This limits the cost while a destination cannot
+	// be reached.
 	maxProbes = 3
-	// firstAside is how long a payload, or a service, is set aside after its first failure. The time doubles with each
-	// further failure, up to longestAside.
+	// firstAside is how long a payload or a service is set aside at first. The time doubles with each further failure,
+	// up to longestAside.
 	firstAside   = 10 * time.Second
 	longestAside = 5 * time.Minute
-	// maxBlamed is how often a payload may fail while others are accepted. Then it is dropped. With the pauses between
-	// tries, this takes 40 minutes.
+	// maxBlamed is how often a payload may fail while others are accepted, before it is dropped. With the pauses
+	// between tries, this takes 40 minutes.
 	maxBlamed = 10
-	// maxAge is the age at which a payload that has failed is dropped, because destinations refuse older ones.
+	// maxAge is the age from which a payload is dropped after a failure, because destinations refuse older ones.
 	maxAge = 7 * 24 * time.Hour
 	// maxApart limits the services that are set aside as a whole.
 	maxApart = 1024
 )
 
-// round is a series of tries that begins with the oldest payload.
+// round is a series of tries that begins with the oldest payload and goes on with others.
 type round struct {
-	// head is the name of the oldest payload. It is empty between two rounds. Then the oldest payload is next.
+	// head is the name of the payload with which the round began, the oldest one. It is empty between two rounds.
 	head   string
 	mark   spool.Mark
 	probes int
 	err    error // of the last try
 	// tried has the names of the payloads that were tried since a payload was last accepted. groups has their groups.
-	// anyGroup is set if all groups were tried, so that payloads of these groups may be tried again.
+	// At first, only one payload of each group is tried. anyGroup is true after all groups were tried. From then on,
+	// further payloads of these groups may be tried.
 	tried, groups map[string]bool
 	anyGroup      bool
 }
 
-// apart is a service that is set aside, because its payloads fail while others are accepted.
+// apart is a service that is set aside: its payloads fail, while payloads of other services are accepted.
 type apart struct {
 	failed int
 	until  time.Time
 	gaveUp bool // it was logged that a payload of the service was dropped
 }
 
-// try is the outcome of one attempt to send a payload.
+// try is what happened in one attempt to send a payload.
 type try struct {
-	// tried is false if there was nothing to try. Then wait is how long to wait, or zero to wait for a new payload.
+	// tried is false if there was no payload to try. In that case wait is how long to wait. Zero means until a new
+	// payload comes.
 	tried bool
 	wait  time.Duration
-	// err is set if the payload must be tried again. If goOn is set, the next payload is tried at once.
+	// err is not nil if the payload must be tried again. If goOn is true, the next payload is tried without a pause.
 	err  error
 	goOn bool
 }
 
-// group returns what payloads that fail together have in common: their service.
+// group returns the service of a payload. If one payload of a service fails, the others probably fail, too.
 func (p *Payload) group() string { return cmp.Or(p.Service, p.Title, "unknown") }
 
-// tryNext tries the next payload, and skips those that are set aside.
+// tryNext tries the next payload. It skips payloads that are set aside.
 func (l *lane) tryNext(now time.Time) try {
 	for {
 		var wake time.Time
@@ -106,8 +108,8 @@ func (l *lane) tryNext(now time.Time) try {
 	}
 }
 
-// tryLast tries a payload while the lane closes. It skips the payloads in the map tried, and adds the payload to this
-// map if the try fails.
+// tryLast tries one payload when the lane must end. It skips the payloads in the map tried. If the try fails, it adds
+// the payload to this map.
 func (l *lane) tryLast(tried map[string]bool) try {
 	name, payload, _, broken, err := l.read(func(name string, _ spool.Mark) bool { return !tried[name] })
 	if err != nil || name == "" {
@@ -122,8 +124,8 @@ func (l *lane) tryLast(tried map[string]bool) try {
 	return try{tried: true, err: err}
 }
 
-// read reads the oldest payload for which may(name, mark) is true. If the payload has no group in its mark yet, read
-// notes its group there. broken is an error if the data is no payload.
+// read reads the oldest payload for which may(name, mark) is true. If the payload's mark has no group yet, read adds
+// it. broken is an error if the data cannot be decoded as a payload.
 func (l *lane) read(may func(string, spool.Mark) bool) (name string, p *Payload, mark spool.Mark, broken, err error) {
 	for {
 		var data []byte
@@ -151,8 +153,8 @@ func (l *lane) read(may func(string, spool.Mark) bool) (name string, p *Payload,
 	}
 }
 
-// note stores a payload's mark in the spool: how often it was tried, and until when it is set aside. If the disk does
-// not keep the mark, note logs this once.
+// note stores a payload's mark in the spool: how often the payload was tried, and until when it is set aside. If the
+// disk cannot store the mark, note logs this once.
 func (l *lane) note(name string, m spool.Mark) {
 	if err := l.Queue.Note(name, m); err != nil && !l.unkept {
 		l.unkept = true
@@ -160,8 +162,8 @@ func (l *lane) note(name string, m spool.Mark) {
 	}
 }
 
-// mayTry reports whether a payload may be tried now. If the payload is set aside until a time before *wake, mayTry
-// sets *wake to this time. So *wake becomes the earliest time at which something can be tried again.
+// mayTry reports whether a payload may be tried now. If it is set aside until a time before *wake, mayTry sets *wake to
+// this time. So after calls for all payloads, *wake is the earliest time at which one may be tried again.
 func (l *lane) mayTry(name string, m spool.Mark, now time.Time, wake *time.Time) bool {
 	until := m.Until
 	if a := l.apart[m.Group]; a != nil && a.until.After(until) {
@@ -180,8 +182,8 @@ func (l *lane) mayTry(name string, m spool.Mark, now time.Time, wake *time.Time)
 	return !r.tried[name] && (r.anyGroup || m.Group == "" || !r.groups[m.Group])
 }
 
-// taken ends a round, because a payload was accepted and so the destination works. If the round began with another
-// payload, which failed, taken sets that payload and its service aside.
+// taken is called when a payload was accepted, so that the destination is known to work. It ends the round. If the
+// round began with another payload, which failed, taken sets that payload and its service aside.
 func (l *lane) taken(name, group string, now time.Time, broken error) {
 	if broken != nil {
 		return // nothing was sent
@@ -206,7 +208,7 @@ func (l *lane) taken(name, group string, now time.Time, broken error) {
 		"service", r.mark.Group, "err", r.err)
 }
 
-// notTaken notes that a payload was not accepted, and decides what to try next.
+// notTaken records that a payload was not accepted, and decides what to try next.
 func (l *lane) notTaken(name string, p *Payload, m spool.Mark, err error, now time.Time) try {
 	sent := l.figures().Sent
 	if m.Failed++; m.Failed > 1 && sent > m.SentBefore {
@@ -241,8 +243,8 @@ func (l *lane) notTaken(name string, p *Payload, m spool.Mark, err error, now ti
 	return l.round.next(name, m, err, asked)
 }
 
-// next decides how a round continues after a failure. asked is set if the destination has requested a pause. Then the
-// round ends after one other payload, which is tried after the pause.
+// next decides how a round continues after a failure. asked is true if the destination has requested a pause. In that
+// case only one more payload is tried after the pause, and then the round ends.
 func (r *round) next(name string, m spool.Mark, err error, asked bool) try {
 	r.err = err
 	if r.head == "" {
@@ -258,15 +260,15 @@ func (r *round) next(name string, m spool.Mark, err error, asked bool) try {
 	}
 	r.tried[name], r.groups[m.Group] = true, true
 	if r.probes >= maxProbes || asked && r.probes > 0 {
-		// The next round begins with the oldest payload again. But then it continues with payloads that were not tried
-		// in this round.
+		// The next round begins with the oldest payload again. After it, it tries payloads that this round has not
+		// tried.
 		*r = round{tried: r.tried, groups: r.groups}
 		return try{tried: true, err: err}
 	}
 	return try{tried: true, err: err, goOn: true}
 }
 
-// giveUp drops a payload that was never accepted.
+// giveUp drops a payload that has failed too often or is too old.
 func (l *lane) giveUp(name string, p *Payload, m spool.Mark, err error) {
 	l.count(func(s *Stats) { s.GivenUp++ })
 	l.remove(name)
@@ -284,7 +286,8 @@ func (l *lane) giveUp(name string, p *Payload, m spool.Mark, err error) {
 		"service", m.Group, "pid", p.PID, "tries", m.Failed, "err", err)
 }
 
-// asideFor returns how long to set something aside after a number of failures. Up to half of it is random.
+// asideFor returns how long to set a payload or service aside, for a number of failures. Up to half of the time is
+// random.
 func (l *lane) asideFor(failed int) time.Duration {
 	d := longestAside
 	if failed < 6 { // 10 s << 5 is more than five minutes
@@ -293,8 +296,8 @@ func (l *lane) asideFor(failed int) time.Duration {
 	return d/2 + time.Duration(l.random()*float64(d/2))
 }
 
-// noteAside sets Stats.AsideError. An empty text means that a payload was accepted. It is ignored while other payloads
-// are still set aside.
+// noteAside sets Stats.AsideError. An empty text means that a payload was accepted. It does not clear the error while
+// other payloads are still set aside.
 func (l *lane) noteAside(text string) {
 	if text == "" && (len(l.apart) > 0 || l.Queue.Stats().Aside > 0) {
 		return

@@ -15,7 +15,7 @@ import (
 	"github.com/ddtop/ddtop/push/spool"
 )
 
-// picky is a destination that does not take payloads that begin with "bad".
+// picky is a destination that accepts all payloads except those that begin with "bad".
 type picky struct {
 	mu    sync.Mutex
 	err   error // what Send returns; if it is nil, picky takes everything
@@ -55,7 +55,7 @@ func (d *picky) set(err error, down bool) {
 	d.err, d.down = err, down
 }
 
-// good returns the payloads that picky took and that are not bad. badTries is the number of tries to send a bad one.
+// good returns the accepted payloads that are not bad. badTries is the number of tries to send a bad one.
 func (d *picky) good() (list []string, badTries int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -76,8 +76,8 @@ func of(service, text string) *Period {
 
 var errBad = errors.New("HTTP status 500")
 
-// TestPoisonedPayload: a payload that a destination never takes delays no other payload, not even of its own service.
-// In the end it is given up and counted. This holds for each way in which the destination can fail.
+// TestPoisonedPayload: a destination never accepts one payload. This delays no other payload, even of the same service.
+// In the end ddtop drops the payload and counts it. The test tries each way in which a destination can fail.
 func TestPoisonedPayload(t *testing.T) {
 	for name, d := range map[string]*picky{
 		"500":      {err: errBad},
@@ -99,7 +99,8 @@ func TestPoisonedPayload(t *testing.T) {
 						want++
 						time.Sleep(time.Minute)
 					}
-					// The destination may have asked for an hour of rest after each of the first three tries.
+					// The test lasts 14 hours of fast time. The destination may have asked for a pause of an hour after
+					// each of the first three tries.
 					synctest.Wait()
 					got, tries := d.good()
 					s := p.Stats()[0]
@@ -129,8 +130,8 @@ func cmpNumbers(a, b string) int {
 	return x - y
 }
 
-// TestPoisonedServices: if a destination takes nothing of many services, the other services lose no profile, though
-// the spool is small. ddtop tries the failing services less and less often. When the destination takes them again,
+// TestPoisonedServices: a destination accepts nothing of many services. The other services lose no profile, although
+// the spool is small. ddtop tries the failing services less and less often. When the destination accepts them again,
 // their latest profiles arrive.
 func TestPoisonedServices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -154,7 +155,7 @@ func TestPoisonedServices(t *testing.T) {
 		if len(got) < minutes-1 || !slices.IsSortedFunc(got, cmpNumbers) {
 			t.Errorf("%d of %d were taken", len(got), minutes)
 		}
-		// Each service may be tried once in half of longestAside, and a few times at the beginning.
+		// ddtop may try each service once in half of longestAside, and more often only at the beginning.
 		if most := services * (minutes/2 + 20); tries > most {
 			t.Errorf("%d tries of what is not taken, %d are the most", tries, most)
 		}
@@ -174,8 +175,8 @@ func TestPoisonedServices(t *testing.T) {
 	})
 }
 
-// TestOutageBlamesNobody: while a destination takes nothing, no payload is given up. All payloads arrive in order when
-// the destination is back.
+// TestOutageBlamesNobody: while a destination accepts nothing at all, ddtop drops no payload as if the payload were the
+// reason. All payloads arrive in order when the destination is back.
 func TestOutageBlamesNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, said := logged()
@@ -204,7 +205,8 @@ func TestOutageBlamesNobody(t *testing.T) {
 	})
 }
 
-// TestTooOld: a payload that fails and is older than a week is given up, even if the destination takes nothing at all.
+// TestTooOld: ddtop drops a payload that fails and is older than a week, even if the destination accepts nothing at
+// all.
 func TestTooOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, _ := logged()
@@ -226,8 +228,8 @@ func TestTooOld(t *testing.T) {
 	})
 }
 
-// TestPoisonedSpool: payloads that an earlier ddtop left in the spool may fail, but delay no others after the start.
-// When ddtop ends, it sends all that can be sent.
+// TestPoisonedSpool: an earlier run of ddtop has left payloads in the spool that fail. After the start they delay no
+// others. When ddtop ends, it sends everything that can be sent.
 func TestPoisonedSpool(t *testing.T) {
 	dir := t.TempDir()
 	run := func(d *picky, length time.Duration, texts ...string) (s Stats) {
@@ -265,8 +267,8 @@ func TestPoisonedSpool(t *testing.T) {
 	}
 }
 
-// TestFullSpoolDropsTheHead: if the spool is full, a payload that waits for its next try is dropped first. The
-// payloads after it stay.
+// TestFullSpoolDropsTheHead: if the spool is full, ddtop first drops the payload that has failed and waits for its next
+// try. The payloads after it stay.
 func TestFullSpoolDropsTheHead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, _ := logged()
@@ -289,8 +291,8 @@ func TestFullSpoolDropsTheHead(t *testing.T) {
 	})
 }
 
-// TestPoisonedPayloadOfRestarts: the number of tries of a payload survives a restart of ddtop. So a payload that is
-// never taken is given up, even if ddtop is restarted every quarter of an hour.
+// TestPoisonedPayloadOfRestarts: a restart of ddtop does not reset the number of failed tries of a payload. So a
+// payload that is never accepted is dropped, even if ddtop is restarted every quarter of an hour.
 func TestPoisonedPayloadOfRestarts(t *testing.T) {
 	const restarts = 8
 	folder := t.TempDir()

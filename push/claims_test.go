@@ -18,7 +18,8 @@ import (
 	"github.com/ddtop/ddtop/push/pyroscope"
 )
 
-// lies are tags that a process must not set itself, in all spellings that a destination takes for the same tag.
+// lies are tags that a process must not set itself. For each tag, the list has all spellings that a destination accepts
+// for it.
 var lies = []string{
 	"container_id", "container-id", "Container_ID", "container.id", "process_id", "process.pid", "PID", "host",
 	"HOST", "hostname", "host.name", "pod", "pod_name", "k8s.pod.name", "kube_pod_name", "pod_uid", "k8s.pod.uid",
@@ -31,7 +32,8 @@ var lies = []string{
 // lie is the value of all lies.
 const lie = "evil-claim"
 
-// claimed returns the facts of a process that sets every lie, for each way in which a process can set tags.
+// claimed returns the facts of a process that sets all tags in lies. A process can set tags in several ways, so there
+// is a result for each way.
 func claimed() map[string]push.Facts {
 	var dd, otel []string
 	var published push.Tags
@@ -51,7 +53,7 @@ func claimed() map[string]push.Facts {
 	}
 }
 
-// sent returns what each destination gets for these tags, as text.
+// sent returns, as text, what each destination sends for these tags.
 func sent(t *testing.T, tags push.Tags) map[string]string {
 	t.Helper()
 	p := numbered(t, 0)
@@ -89,7 +91,7 @@ func sent(t *testing.T, tags push.Tags) map[string]string {
 	return out
 }
 
-// TestSeenComesFirst: a process cannot pass its profiles off as profiles of another process, container, pod or
+// TestSeenComesFirst: a process cannot make its profiles appear as profiles of another process, container, pod or
 // machine.
 func TestSeenComesFirst(t *testing.T) {
 	id := strings.Repeat("ab", 32)
@@ -133,8 +135,8 @@ func TestSeenComesFirst(t *testing.T) {
 	}
 }
 
-// TestPublishedRuntimeID: the tag runtime-id, which leads to traces, is the ID that a tracer has published. DD_TAGS
-// cannot replace it.
+// TestPublishedRuntimeID: the tag runtime-id, by which traces are found, is the ID that the process's tracer has
+// published. The variable DD_TAGS cannot replace it.
 func TestPublishedRuntimeID(t *testing.T) {
 	const id = "11111111-2222-3333-4444-555555555555"
 	f := push.Facts{Process: push.Process{PID: 1}, Published: push.Tags{{Key: "runtime-id", Value: id}}}
@@ -152,7 +154,8 @@ func TestContainerOfTheCgroup(t *testing.T) {
 	}
 }
 
-// TestOTLPNamesTheProcess: OTLP names the process that ddtop has read, whatever the tags say.
+// TestOTLPNamesTheProcess: in OTLP, the name and ID of the process are those that ddtop itself has read, whatever the
+// tags say.
 func TestOTLPNamesTheProcess(t *testing.T) {
 	text := sent(t, push.Tags{{Key: "process_id", Value: "99"}, {Key: "process.executable.name", Value: lie}})["otlp+http"]
 	if strings.Contains(text, lie) {

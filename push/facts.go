@@ -8,10 +8,10 @@ import (
 	"unicode"
 )
 
-// Facts are what is known of a process for its tags. An unknown fact is "" or nil.
+// Facts are what ddtop knows about a process, from which its tags are made. An unknown fact is "" or nil.
 type Facts struct {
 	Process Process
-	// StartTicks is the process's start as in /proc/PID/stat. Host is the machine's name.
+	// StartTicks is when the process started, in the unit of /proc/PID/stat. Host is the machine's name.
 	StartTicks uint64
 	Host       string
 	// Platform is Ruby's platform, such as "x86_64-linux". Version is ddtop's version.
@@ -26,10 +26,10 @@ type Facts struct {
 	Cgroup string
 }
 
-// Tags returns the tags of a process's profiles, with the names of Datadog's profiler for Ruby. If several sources
-// have the same tag, the first of these counts: the command line, ddtop's own observation, the process's environment,
-// what the process publishes. A process cannot set a tag of seenKeys. Only the cgroup names the container. A value
-// that resembles a key or a password is left out.
+// Tags returns the tags of a process's profiles, with the names of Datadog's profiler for Ruby. If several sources have
+// the same tag, the first of this list counts: the command line, ddtop's own observation, the process's environment,
+// what the process publishes. A process cannot set a tag of seenKeys. Only the cgroup decides about the container. A
+// value that resembles a key or a password is left out.
 func (f *Facts) Tags() Tags {
 	var all Tags
 	add := func(key, value string) {
@@ -72,7 +72,7 @@ func (f *Facts) Tags() Tags {
 const ContainerKey = "container_id"
 
 // seenKeys are keys (see plainKey) that identify the process and the machine of a profile. ddtop observes their values
-// itself. A process that could set them could make its profiles appear as another process's. The list has every name
+// itself. If a process could set them, it could make its profiles appear as another process's. The list has every name
 // that a destination uses for such a tag.
 var seenKeys = setOf(
 	"host", "hostname", "host_name", "host_id", "dd_hostname",
@@ -89,7 +89,8 @@ var seenKeys = setOf(
 // podKeys are keys (see plainKey) for the name of a pod, which ddtop cannot observe.
 var podKeys = setOf("pod", "pod_name", "k8s_pod_name", "kube_pod_name", "kubernetes_pod_name")
 
-// mayClaim reports whether a process may set a tag. It may set its pod's name only if its cgroup is a pod's.
+// mayClaim reports whether a process may set a tag itself. It may set the name of its pod only if its cgroup shows that
+// it is in a pod.
 func mayClaim(key string, inPod bool) bool {
 	plain := plainKey(key)
 	for _, of := range []string{"datadog_", "dd_", "internal_"} { // dd.internal.entity_id names the container for Datadog
@@ -139,7 +140,8 @@ var userInfo = regexp.MustCompile(`^([a-zA-Z][a-zA-Z0-9+.-]*://)[^/]*@`)
 
 func withoutPassword(value string) string { return userInfo.ReplaceAllString(value, "$1") }
 
-// variables has the environment variables that set a tag. If two set the same tag, the first counts.
+// variables has the environment variables that set a tag. If two variables set the same tag, the first one in the list
+// counts.
 var variables = []struct{ variable, tag string }{
 	{"DD_SERVICE", "service"}, {"DD_ENV", "env"}, {"DD_VERSION", "version"},
 	{"DD_GIT_REPOSITORY_URL", "git.repository_url"}, {"DD_GIT_COMMIT_SHA", "git.commit.sha"}, {"OTEL_SERVICE_NAME", "service"},
@@ -180,9 +182,9 @@ func (f *Facts) fromEnvironment(add func(key, value string)) {
 // uuid matches a runtime-id as tracers publish it.
 var uuid = regexp.MustCompile(`^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// runtimeID returns an ID that no other process on any machine has. It is the ID that the process's tracer publishes,
-// by which its traces are found. It does not come from the environment, because forked processes share the
-// environment. If no ID is published, runtimeID computes one from host, PID and start, so every ddtop gets the same.
+// runtimeID returns an ID that no other process on any machine has. If the process's tracer publishes an ID, it is this
+// one, because traces have it, too. The environment cannot set the ID, because forked processes share the environment.
+// If no ID is published, runtimeID computes one from host, PID and start, so that every ddtop gets the same ID.
 func (f *Facts) runtimeID() string {
 	if id := f.Published.Get("runtime-id"); uuid.MatchString(id) {
 		return id

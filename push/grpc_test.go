@@ -19,7 +19,7 @@ import (
 	"github.com/ddtop/ddtop/push/protobuf"
 )
 
-// h2 starts a server of HTTP/2 without TLS, as gRPC uses it, and returns its host and port.
+// h2 starts a server that speaks HTTP/2 without TLS, like a gRPC server, and returns its host and port.
 func h2(t *testing.T, serve http.HandlerFunc) string {
 	t.Helper()
 	s := httptest.NewUnstartedServer(serve)
@@ -30,7 +30,7 @@ func h2(t *testing.T, serve http.HandlerFunc) string {
 	return s.Listener.Addr().String()
 }
 
-// TestGRPCAnswers: if an answer is no gRPC, is cut off or has a bad status, Call returns the right error. It never
+// TestGRPCAnswers: Call returns the right error if an answer is not gRPC, is cut off, or has a bad status. It never
 // follows a redirect.
 func TestGRPCAnswers(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the other host was asked") }))
@@ -90,7 +90,7 @@ func TestGRPCAnswers(t *testing.T) {
 	}
 }
 
-// TestGRPCToHTTP1: if a server does not speak HTTP/2, the error is not final, so that ddtop retries.
+// TestGRPCToHTTP1: if a server does not speak HTTP/2, the error is not final: ddtop tries again later.
 func TestGRPCToHTTP1(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer s.Close()
@@ -100,8 +100,8 @@ func TestGRPCToHTTP1(t *testing.T) {
 	}
 }
 
-// TestGRPCThroughProxy: without TLS, a call asks the proxy for a tunnel. If the proxy refuses, the error has its
-// status.
+// TestGRPCThroughProxy: a call without TLS asks the proxy for a tunnel to the server. If the proxy refuses, the error
+// contains the proxy's status.
 func TestGRPCThroughProxy(t *testing.T) {
 	host := h2(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set(http.TrailerPrefix+"Grpc-Status", "0")

@@ -8,10 +8,10 @@ import (
 	"github.com/ddtop/ddtop/push/spool"
 )
 
-// maxIntake limits the payloads that wait for the disk, in bytes together.
+// maxIntake limits the payloads that wait until they are written to the disk: their total size, in bytes.
 const maxIntake = 32 << 20
 
-// intake holds new payloads until the disk has taken them into the queue, which may take long.
+// intake holds new payloads in memory until they are in the queue on the disk, which may take long.
 type intake struct {
 	mu     sync.Mutex
 	list   [][]byte
@@ -21,7 +21,7 @@ type intake struct {
 	more   chan struct{}
 }
 
-// add appends data. If there is no room, it drops the oldest items, and returns how many.
+// add appends data. If there is no room, it first drops the oldest items. dropped is their number.
 func (i *intake) add(data []byte) (dropped int) {
 	i.mu.Lock()
 	for len(i.list) > 0 && i.bytes+len(data) > maxIntake {
@@ -50,7 +50,8 @@ func (i *intake) close() {
 	i.wake()
 }
 
-// next returns the oldest item. If there is none, next waits for one. ok is false if the intake is closed and empty.
+// next returns the oldest item. If there is none, it waits until one is added. ok is false if the intake is closed and
+// empty.
 func (i *intake) next() (data []byte, ok bool) {
 	for {
 		i.mu.Lock()
@@ -70,7 +71,7 @@ func (i *intake) next() (data []byte, ok bool) {
 	}
 }
 
-// left returns the number of items that have not reached the queue.
+// left returns the number of items that are not in the queue yet.
 func (i *intake) left() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()

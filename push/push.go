@@ -1,7 +1,8 @@
-// Package push sends profiles to destinations, one for each process and period. A Destination encodes and sends them.
-// A Pusher has a queue and a sender for each destination, so that a broken one does not delay the others.
+// Package push sends profiles to destinations, one for each process and period. A Destination encodes and sends them. A
+// Pusher has a queue and a sender for each destination, so that a broken destination does not delay the others.
 //
-// The packages below push are destinations, and push/spool, which stores unsent profiles. They measure nothing.
+// The packages below push are the destinations, and push/spool, which stores unsent profiles. None of them measures
+// anything.
 package push
 
 import (
@@ -18,7 +19,8 @@ type Process struct {
 	Title       string // the program's name without its arguments
 	RubyVersion string // "3.4.11"
 	StartedAt   time.Time
-	// StartTicks is the start in the kernel's clock ticks. It stays the same if the process executes another program.
+	// StartTicks is when the process started, in the kernel's clock ticks. It stays the same if the process executes
+	// another program.
 	StartTicks uint64
 }
 
@@ -32,13 +34,13 @@ type Period struct {
 	Tags Tags
 	// Pprof is the profile, compressed with gzip.
 	Pprof []byte
-	// Ended is how many requests and jobs were seen to end, for each value of the profile's label "trace endpoint". It
-	// is nil if none ended.
+	// Ended is how many requests and jobs ddtop saw end in the period, by the value of the profile's label "trace
+	// endpoint". It is nil if none ended.
 	Ended map[string]int64
 }
 
-// ID returns a UUID of the period. It is always the same for a period, so a receiver can recognize one that is sent
-// twice.
+// ID returns a UUID of the period. The same period always has the same ID, so that a receiver can recognize a period
+// that is sent twice.
 func (p *Period) ID() string {
 	return uuidText(p.IDBytes())
 }
@@ -60,7 +62,8 @@ func uuidText(id [16]byte) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }
 
-// Payload is an encoded profile for one destination. The spool stores it on disk, so it has no keys or passwords.
+// Payload is an encoded profile for one destination. It contains no keys or passwords, because the spool stores it on
+// disk.
 type Payload struct {
 	ContentType string            `json:"content_type,omitempty"`
 	Header      map[string]string `json:"header,omitempty"`
@@ -77,7 +80,8 @@ type Payload struct {
 type Destination interface {
 	// String returns the URL without its secrets.
 	String() string
-	// Encode makes a payload of a period. It sets ContentType, Header and Body. The caller sets the other fields.
+	// Encode makes the payload of a period for this destination. It sets ContentType, Header and Body. The caller sets
+	// the other fields.
 	Encode(*Period) (Payload, error)
 	// Send makes one attempt to send a payload. The error is a *RefusedError if another attempt would fail too, and a
 	// *LaterError if the destination asked to wait. A *RemarkError means that it accepted the payload with a remark.
@@ -85,7 +89,7 @@ type Destination interface {
 	Send(context.Context, *Payload) error
 }
 
-// A RefusedError means that the destination will never take the payload.
+// A RefusedError means that the destination will never accept the payload.
 type RefusedError struct{ Err error }
 
 // Error returns the reason.
@@ -94,7 +98,7 @@ func (e *RefusedError) Error() string { return e.Err.Error() }
 // Unwrap returns the reason.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// A LaterError means that the destination asked to wait.
+// A LaterError means that the destination has asked to wait before the next try.
 type LaterError struct {
 	After time.Duration
 	Err   error
@@ -106,7 +110,7 @@ func (e *LaterError) Error() string { return fmt.Sprintf("%v (asked to wait for 
 // Unwrap returns the reason.
 func (e *LaterError) Unwrap() error { return e.Err }
 
-// A RemarkError means that the destination took the payload, but made a remark that a person should read.
+// A RemarkError means that the destination accepted the payload, but with a remark that a person should read.
 type RemarkError struct{ Err error }
 
 // Error returns the remark.
@@ -115,5 +119,5 @@ func (e *RemarkError) Error() string { return e.Err.Error() }
 // Unwrap returns the remark.
 func (e *RemarkError) Unwrap() error { return e.Err }
 
-// errFormat means that data in the spool is not a payload.
+// errFormat means that data in the spool cannot be decoded as a payload.
 var errFormat = errors.New("it is not a payload of this ddtop's")

@@ -20,15 +20,16 @@ type Route struct {
 type Stats struct {
 	// Destination is the result of the destination's String method.
 	Destination string
-	// Sent counts payloads that the destination took, and SentBytes their size. Failures counts failed attempts.
+	// Sent counts payloads that the destination accepted, and SentBytes their size. Failures counts failed attempts.
 	Sent, SentBytes, Failures int64
-	// Refused counts payloads that the destination will never accept. Lost counts payloads that came faster than the
-	// disk could write, could not be encoded, or were in memory when ddtop ended.
+	// Refused counts payloads that the destination will never accept. Lost counts three kinds of payloads: those that
+	// came faster than the disk could write, could not be encoded, or were only in memory when ddtop ended.
 	Refused, Lost int64
-	// GivenUp counts payloads that were dropped after many attempts, or after a long time, although others were taken.
+	// GivenUp counts payloads that failed too often, or for too long, and were dropped. The destination accepted others
+	// in this time.
 	GivenUp int64
-	// LastSent is when the destination last took a payload. It is zero if it took none yet. LastError is empty if the
-	// last attempt succeeded.
+	// LastSent is when the destination last accepted a payload. It is zero if it has accepted none yet. LastError is
+	// empty if the last attempt succeeded.
 	LastSent  time.Time
 	LastError string
 	// AsideError is why payloads are set aside for a later try. It is empty if none are.
@@ -36,7 +37,7 @@ type Stats struct {
 	Spool      spool.Stats
 }
 
-// Dropped returns how many payloads were never sent, although the destination did not refuse them.
+// Dropped returns how many payloads were dropped without being sent, except those that the destination refused.
 func (s *Stats) Dropped() int64 { return s.Lost + s.Spool.Dropped + s.GivenUp }
 
 // A Pusher sends periods to destinations. Its methods may be called from any goroutine.
@@ -66,8 +67,8 @@ func (k Kind) words() (one, many string) {
 	return "a profile", "profiles"
 }
 
-// New returns a Pusher that sends the contents of the routes' queues, and payloads that are added later. It logs
-// payloads that could not be sent or were lost, and when sending works again.
+// New returns a Pusher. It sends the payloads that the routes' queues already have, and payloads that are added later.
+// It logs when payloads cannot be sent or are lost, and when sending works again.
 func New(routes []Route, log *slog.Logger) *Pusher { return NewOf(Profiles, routes, log) }
 
 // NewOf is New for payloads of any kind.
@@ -112,9 +113,9 @@ func (p *Pusher) Offer(pid int, encode func(Destination) (Payload, error)) {
 	}
 }
 
-// Close tries to send each queued payload once, and stops. It logs how many payloads were not sent, and how many of
-// these are lost because the disk has not stored them. It returns when ctx ends, even if the disk or the network
-// hangs. Callers must not call Add after Close.
+// Close tries to send each queued payload once more, and stops. It logs how many payloads were not sent, and how many
+// of these are lost because they are not on the disk. It returns when ctx ends, even if the disk or the network hangs.
+// Callers must not call Add after Close.
 func (p *Pusher) Close(ctx context.Context) {
 	for _, l := range p.lanes {
 		l.intake.close()
@@ -144,11 +145,12 @@ func (p *Pusher) Stats() []Stats {
 	return out
 }
 
-// lane is a Route with two goroutines: spool writes payloads to the queue, and send sends them from it.
+// lane is a Route with two goroutines. The method spool writes new payloads to the queue, and the method send sends
+// payloads from the queue.
 type lane struct {
 	Route
 	log *slog.Logger
-	// one and many are the log's words for a payload and for several (Kind).
+	// one and many are the words of the log for one payload and for several, by the Kind.
 	one, many string
 	intake    intake
 	// changed signals that the queue has a new payload. closing is closed to end the lane. ctx ends the current try.

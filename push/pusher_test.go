@@ -19,7 +19,7 @@ import (
 	"github.com/ddtop/ddtop/push/spool"
 )
 
-// fake is a destination that takes payloads, fails or hangs as the test wants.
+// fake is a destination that accepts payloads, fails or hangs, as the test says.
 type fake struct {
 	name string
 
@@ -99,8 +99,8 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
-// TestOneDeadTheOtherUnaffected: a payload that one destination does not take waits for this destination alone. It
-// comes in order when the destination is back. Other destinations are not affected.
+// TestOneDeadTheOtherUnaffected: if one destination does not accept a payload, the payload waits for this destination
+// only. When the destination is back, it gets the payloads in order. Other destinations are not affected.
 func TestOneDeadTheOtherUnaffected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, said := logged()
@@ -151,8 +151,8 @@ func TestOneDeadTheOtherUnaffected(t *testing.T) {
 	})
 }
 
-// TestRests: the time between two tries grows to its limit, with some randomness. If the destination asks for a longer
-// time, ddtop waits as it asks.
+// TestRests: the pause between two tries grows up to a limit, with some randomness. If the destination asks for a
+// longer pause, ddtop makes that pause.
 func TestRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, _ := logged()
@@ -191,7 +191,8 @@ func TestRests(t *testing.T) {
 	})
 }
 
-// TestRefused: a payload that is refused for good is dropped and reported, and delays no other.
+// TestRefused: if a destination refuses a payload permanently, ddtop drops it and reports this. No other payload is
+// delayed.
 func TestRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, said := logged()
@@ -215,7 +216,7 @@ func TestRefused(t *testing.T) {
 	})
 }
 
-// TestClose: the last period is sent, even if it comes with the end and the last try has just failed.
+// TestClose: a period that is added just before Close is still sent, even if the try before it has just failed.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, _ := logged()
@@ -233,7 +234,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// TestRestart: what one ddtop could not send, the next ddtop sends in order.
+// TestRestart: if one run of ddtop could not send payloads, the next run sends them in order.
 func TestRestart(t *testing.T) {
 	dir := t.TempDir()
 	run := func(f *fake, texts ...string) {
@@ -264,8 +265,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestIntake: while the disk takes nothing, the intake does not grow beyond its limit, and no caller waits. The oldest
-// payloads are dropped.
+// TestIntake: while the disk accepts nothing, the intake does not grow beyond its limit, and add never waits. The
+// oldest payloads are dropped.
 func TestIntake(t *testing.T) {
 	i := intake{more: make(chan struct{}, 1)}
 	big := make([]byte, maxIntake/4)
@@ -281,9 +282,9 @@ func TestIntake(t *testing.T) {
 	}
 }
 
-// TestADay: in a day in fast time, one destination is out of reach now and then, one is slow, and one is dead. ddtop
-// is restarted every two hours. All that can be sent arrives once and in order. Neither memory, nor descriptors, nor
-// spools grow.
+// TestADay simulates a day in fast time. One destination is out of reach now and then, one is slow, and one never
+// answers. ddtop is restarted every two hours. Everything that can be sent arrives once and in order. Memory,
+// descriptors and spools do not grow.
 func TestADay(t *testing.T) {
 	minutes := 24 * 60
 	if rubytest.Short(t) {
@@ -344,7 +345,8 @@ func TestADay(t *testing.T) {
 	}
 	first, last := heap[1], heap[len(heap)-1]
 	t.Logf("heap %d KB after four hours, %d KB at the end; descriptors %v", first>>10, last>>10, descriptors)
-	// All that is kept takes less than 100 KB. If each profile left a hundred bytes, a day would add 400 KB.
+	// What ddtop keeps in memory takes less than 100 KB. If each profile left a hundred bytes behind, a day would add
+	// 400 KB.
 	if last-first > 300<<10 {
 		t.Errorf("the heap grew from %d KB to %d KB", first>>10, last>>10)
 	}

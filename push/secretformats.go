@@ -7,13 +7,12 @@ import (
 
 type format struct {
 	service string
-	// The field like is a regular expression that matches the beginning of a secret. What follows in the value does
-	// not matter.
+	// The field like is a regular expression for the beginning of a secret. The rest of the value does not matter.
 	like string
 }
 
-// formats are the formats of the keys of well-known services. Services mark their keys by how they begin. Keys are
-// found anywhere in a value.
+// formats are the formats of the keys of well-known services. Such a key begins with a mark of its service. ddtop finds
+// it anywhere in a value.
 var formats = []format{
 	{"Adafruit", `aio_[A-Za-z0-9]{20,}`},
 	{"age", `AGE-SECRET-KEY-1`},
@@ -149,10 +148,12 @@ var formats = []format{
 	{"an Authorization header", `AWS4-HMAC-SHA256\s`},
 }
 
-// passwordLike matches a word of letters with digits or signs, as passwords are, but no port, path or name.
+// passwordLike matches a word that mixes letters with digits or signs, like most passwords. It does not match a port, a
+// path or a name.
 const passwordLike = `(?:[A-Za-z]+[0-9]|[A-Za-z]*[0-9]+[A-Za-z]|\w+[!$%&*#?@+~^]\w?)[\w!$%&*#?@+~^-]*`
 
-// others are formats of secrets that can be recognized in the middle of a word, or only with the words around them.
+// others are formats of secrets that need other expressions. Some can be in the middle of a word. Some can only be
+// recognized by the words around them.
 var others = []format{
 	{"AWS", `(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{12,}`},
 	{"a private key", `-----BEGIN`},
@@ -176,8 +177,8 @@ var others = []format{
 	{"a hash of a password", `\$(?:2[abxy]|[156y]|apr1|argon2(?:id|i|d)|scrypt|pbkdf2(?:-\w+)?)\$`},
 }
 
-// The variables beginnings and anywhere are the compiled expressions of formats and of others. An expression in
-// beginnings matches only at the beginning of a text.
+// The variables beginnings and anywhere are the compiled expressions of formats and of others. An expression of
+// beginnings matches only at the beginning of a text, and one of anywhere at any place.
 var beginnings, anywhere = compiled(formats, "^(?:", ")"), compiled(others, "", "")
 
 func compiled(list []format, before, after string) []*regexp.Regexp {
@@ -188,8 +189,8 @@ func compiled(list []format, before, after string) []*regexp.Regexp {
 	return all
 }
 
-// harmless matches values that look like user:password@host but are not: an image with its digest
-// (shop:1.2@sha256:…), an address, and a package (pkg:gem/rails@8.0.1).
+// harmless matches values that only look like user:password@host. They are an image with its digest
+// (shop:1.2@sha256:…), a mail address, and a package (pkg:gem/rails@8.0.1).
 var harmless = regexp.MustCompile(`^(?:[\w./:-]+@sha\d+:[0-9a-f]+|mailto:[\w.+-]+@[\w.-]+|pkg:[\w./%-]+@[\w.+-]+)$`)
 
 // hasFormat reports whether a text contains the key of a well-known service, or a password in a typical form.

@@ -24,7 +24,8 @@ var plainHeaders = []string{
 // concealed is the text that replaces a secret.
 const concealed = "[secret]"
 
-// Conceal replaces, in a server's answer, secrets of the request's headers. A server may repeat the request.
+// Conceal replaces secrets in a server's answer, because a server may repeat the request in its answer. The secrets are
+// in the headers of the request.
 func Conceal(answer string, header http.Header) string {
 	for key, values := range header {
 		if slices.Contains(plainHeaders, http.CanonicalHeaderKey(key)) {
@@ -46,7 +47,7 @@ func conceal(text string, header http.Header, hidden []string) string {
 	return text
 }
 
-// concealSecret replaces a secret in a text, also where strconv.Quote has escaped it.
+// concealSecret replaces a secret in a text. It also finds the secret where strconv.Quote has escaped it.
 func concealSecret(text, secret string) string {
 	quoted := strconv.Quote(secret)
 	return strings.NewReplacer(secret, concealed, quoted[1:len(quoted)-1], concealed).Replace(text)

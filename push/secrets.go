@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// maxLooked limits the examined part of a value, in bytes. It is far more than maxTag, which limits the sent part.
+// maxLooked limits how much of a value is searched for secrets, in bytes. It is far more than is ever sent (maxTag).
 const maxLooked = 4096
 
 // LooksSecret reports whether a tag's value looks like a key or a password, or whether the tag's key names a secret.
@@ -33,7 +33,8 @@ func LooksSecret(t Tag) bool {
 	return inBase64(t.Value) || looksRandom(t.Key, t.Value)
 }
 
-// maxDecoded limits how often a value is decoded, as for a URL in a URL in a URL.
+// maxDecoded limits how often a value is decoded again. For example, a URL can contain an encoded URL that contains an
+// encoded URL.
 const maxDecoded = 3
 
 // escaped matches a character that JSON writes as its number, such as \u0026 for &.
@@ -72,10 +73,10 @@ func inBase64(value string) bool {
 // secretValue reports whether a value contains a secret, whatever its key is.
 func secretValue(value string) bool { return hasFormat(value) || hasPair(value) || hasAccount(value) }
 
-// Words by which a key names a secret. wordsOf splits a key into words: DB_Pass, dbPass and db.pass all have the words
-// db and pass.
+// Words that show that a key is the name of a secret. wordsOf splits a key into words. For example, DB_Pass, dbPass and
+// db.pass all have the words db and pass.
 var (
-	// secretParts name a secret anywhere in a word: dbpassword, myapikeys.
+	// secretParts show a secret if they occur anywhere in a word: dbpassword, myapikeys.
 	secretParts = []string{
 		"passw", "passphrase", "passcode", "secret", "credential", "apikey", "accesskey", "privatekey", "secretkey",
 		"accountkey", "signingkey", "encryptionkey", "masterkey", "authkey", "authtoken", "accesstoken",
@@ -84,15 +85,15 @@ var (
 		"privkey", "basicauth", "httpauth", "redisauth", "masterauth", "dockerconfig", "wachtwoord", "losenord",
 		"salasana", "adgangskode",
 	}
-	// secretEnds name a secret at the end of a word: dbpwd, usertoken.
+	// secretEnds show a secret if a word ends with them: dbpwd, usertoken.
 	secretEnds = []string{"pass", "pwd", "pswd", "pw", "token", "tokens", "creds"}
-	// secretWords name a secret as the last word of a key.
+	// secretWords show a secret if they are the last word of a key.
 	secretWords = setOf(
 		"auth", "pw", "psw", "cred", "jwt", "otp", "totp", "senha", "sig", "signature", "hmac", "webhook",
 		"netrc", "cvv", "cvc", "pat", "pem", "pfx", "p12", "psk", "pincode", "pkey", "sas", "oauth", "csrf", "xsrf",
 		"pepper", "salt", "ssn", "dek", "kek", "jks", "parola", "heslo", "haslo", "sifre",
 	)
-	// harmlessKeys are words before a final "key" for which the name is no secret: primary_key, cache_key.
+	// harmlessKeys are words before a final "key" that show that the value is no secret: primary_key, cache_key.
 	harmlessKeys = setOf(
 		"alias", "answer", "attribute", "blob", "bucket", "business", "cache", "column", "composite", "config",
 		"context", "correlation", "dedup", "dedupe", "deduplication", "dictionary", "distribution", "env", "event",
@@ -103,7 +104,7 @@ var (
 		"sorting", "space", "surrogate", "tag", "team", "tenant", "throttle", "tracking", "translation", "unique",
 		"user",
 	)
-	// keyKinds are words before "key" for which the name is a secret: api_key, also as one word: licensekey.
+	// keyKinds are words before "key" that show that the value is a secret: api_key, or as one word licensekey.
 	keyKinds = setOf(
 		"access", "account", "activation", "admin", "aes", "algolia", "anthropic", "api", "apns", "app",
 		"application", "auth", "aws", "azure", "bot", "bugsnag", "cert", "certificate", "client", "cloudflare",
@@ -116,18 +117,19 @@ var (
 		"shared", "shopify", "sign", "signing", "slack", "square", "ssh", "ssl", "storage", "stripe",
 		"subscription", "tls", "twilio", "unlock", "vapid", "vault", "webhook", "write",
 	)
-	// codeKinds are words before "code" or "phrase" for which the name is a secret: recovery_code.
+	// codeKinds are words before "code" or "phrase" that show that the value is a secret: recovery_code.
 	codeKinds = setOf(
 		"access", "activation", "auth", "backup", "confirm", "confirmation", "invitation", "invite", "login",
 		"magic", "mfa", "otp", "pass", "pin", "recovery", "reset", "security", "seed", "unlock", "unsubscribe",
 		"verification", "verify",
 	)
-	// harmlessParts are words that contain a secretPart or end with a secretEnd, but name no secret.
+	// harmlessParts are words that contain one of secretParts, or end with one of secretEnds, but show no secret.
 	harmlessParts = setOf(
 		"bypass", "compass", "encompass", "overpass", "passwordless", "secretariat", "secretary", "surpass",
 		"trespass", "underpass", "detoken",
 	)
-	// propertyWords are last words of keys that name only a property of a secret: token_type, password_policy.
+	// propertyWords are last words of keys. A key that ends with one names only a property of a secret: token_type,
+	// password_policy.
 	propertyWords = setOf(
 		"age", "alg", "algorithm", "arn", "audience", "backend", "bits", "bucket", "budget", "consent", "count",
 		"dir", "disabled", "domain", "enabled", "endpoint", "engine", "expiration", "expires", "expiry", "file",
@@ -140,7 +142,7 @@ var (
 	plainWords = setOf("true", "false", "yes", "no", "on", "off", "enabled", "disabled", "none", "null", "nil")
 )
 
-// secretName reports whether a key names a secret, and the value can be one.
+// secretName reports whether a key is the name of a secret, and the value may be one.
 func secretName(key, value string) bool {
 	words := wordsOf(key)
 	if len(words) == 0 || value == "" || plainWords[strings.ToLower(value)] {
@@ -204,7 +206,7 @@ func secretName(key, value string) bool {
 // digitsAsLetters replaces digits by letters that look similar, as in pa55word.
 var digitsAsLetters = strings.NewReplacer("0", "o", "1", "i", "3", "e", "4", "a", "5", "s", "7", "t")
 
-// namesSecret reports whether a word of a key names a secret.
+// namesSecret reports whether a word of a key shows that the value is a secret. last is true for the key's last word.
 func namesSecret(word string, last bool) bool {
 	if harmlessParts[word] || strings.HasPrefix(word, "tokeniz") {
 		return false
@@ -267,14 +269,14 @@ var (
 	named = regexp.MustCompile(`(?:^|[\s{,;|"'])([A-Za-z][\w-]*)["'\\]{0,2}\s*:\s*["'\\]{0,2}([^\s"',}|\\]+)`)
 	// element matches <name>value in XML, up to the next tag.
 	element = regexp.MustCompile(`<([A-Za-z][\w.-]*)[^<>]*>([^<]+)`)
-	// ofQuery matches URL parameters whose names mean a secret only in a URL.
+	// ofQuery matches parameters in the query of a URL. Their names mean a secret in a URL, but not elsewhere.
 	ofQuery = regexp.MustCompile(`(?i)[?&;](?:key|code|sig|signature|x-amz-\w*)=[^&\s]`)
 )
 
 // minSession is the least length of a session cookie's value, in bytes.
 const minSession = 8
 
-// hasPair reports whether a value contains a pair such as "Pwd=hunter2", whose name means a secret.
+// hasPair reports whether a value contains a pair such as "Pwd=hunter2", with a name that shows a secret.
 func hasPair(value string) bool {
 	for _, m := range assigned.FindAllStringSubmatch(value, -1) {
 		name, of := m[1]+m[3], m[2]+m[4]
@@ -311,7 +313,8 @@ var (
 	path = regexp.MustCompile(`^(?:[a-zA-Z][a-zA-Z0-9+.-]*:/)?/`)
 )
 
-// looksRandom reports whether a value looks like random letters and digits, and its key does not explain this.
+// looksRandom reports whether a value looks like random letters and digits. A value does not count if its key says that
+// it is a harmless identifier.
 func looksRandom(key, value string) bool {
 	if identifiers[key] {
 		return false
@@ -336,8 +339,8 @@ func looksRandom(key, value string) bool {
 func isHex(text string) bool { return strings.Trim(strings.ToLower(text), "0123456789abcdef-") == "" }
 
 // mixed reports whether a text looks like a random mix of letters and digits. There are two kinds. One is 24 or more
-// hexadecimal digits. The other is a part of 20 or more characters without "-" and "_", in which lower case, upper
-// case and digits alternate often. There must be at least one change for three characters.
+// hexadecimal digits. The other is a part of 20 or more characters without "-" and "_", in which lower case, upper case
+// and digits alternate often. There must be at least one change for every three characters.
 func mixed(text string) bool {
 	plain := strings.NewReplacer("-", "", "_", "").Replace(text)
 	if len(plain) >= 24 && isHex(plain) {

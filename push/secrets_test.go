@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// These are bodies of keys. At run time, the test puts each of them behind the beginning that a service gives its
-// keys. So a search for keys in this file finds none.
+// These are the ends of keys. At run time, the test adds the beginning by which a service marks its keys. So a tool
+// that searches this file for keys finds none.
 const (
 	hex32  = "0f1e2d3c4b5a69788796a5b4c3d2e1f0"
 	lower  = "q7w2e8r4t1y9u3i6o5p0a8s2d4f6g7h1j3k5"
@@ -14,7 +14,8 @@ const (
 	upper  = "QW8ER2TY6UI4OP1A"
 )
 
-// secretForms are tags that hold a secret: the key, and the parts of the value.
+// secretForms are tags that contain a secret. Each has the tag's key, and its value in several parts, so that this file
+// does not contain the whole secret.
 var secretForms = [][]string{
 	// The key says so.
 	{"db_pass", "x"}, {"auth", "x"}, {"signing_key", "x"}, {"password", "x"}, {"DB_PASSWORD", "x"},
@@ -43,7 +44,8 @@ var secretForms = [][]string{
 	{"pgpass", "x"}, {"netrc", "x"},
 	{"id_rsa", "x"}, {"db_pw", "x"}, {"privkey", "x"}, {"basicauth", "x"}, {"totp_seed", "x"}, {"twilio_key", "x"},
 	{"passwort", "x"}, {"contrasena", "x"},
-	// The key says so by an unlisted kind of key, by its digits, letter by letter, or in another language.
+	// The key shows the secret in a less common way: by an unlisted kind of key, with digits as letters, letter by
+	// letter, or in another language.
 	{"scout_key", "x"}, {"logdna_key", "x"}, {"kms_key", "x"}, {"licensekey", "x"}, {"honeycomb_writekey", "x"},
 	{"passkey", "x"}, {"ACTIVE_RECORD_ENCRYPTION_PRIMARY_KEY", "x"}, {"pa55word", "x"}, {"s3cret", "x"},
 	{"p_a_s_s_w_o_r_d", "x"}, {"session_id", "x"}, {"sid", "x"}, {"xsrf", "x"}, {"pepper", "x"}, {"oauth2", "x"},
@@ -131,13 +133,13 @@ var secretForms = [][]string{
 	{"x", "SECRET_KEY_BASE=abc"}, {"x", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"}, {"x", "$2a$10$", mixed_[:20]},
 	{"x", "_authToken=abc"},
 	{"x", "//registry.npmjs.org/:_authToken=abc"}, {"x", "my key: ", mixed_}, {"ghp_" + mixed_, "x"},
-	// Numbers of cards and of bank accounts, and passwords that no name announces.
+	// These are numbers of cards and of bank accounts, and passwords for which no name shows that they are secret.
 	{"x", "41111", "11111111111"}, {"x", "4111 1111 ", "1111 1111"}, {"x", "paid by 5555-5555-", "5555-4444 today"}, {"x", "37828", "2246310005"},
 	{"x", "60111", "11111111117"}, {"x", "DE89", "370400440532013000"}, {"x", "GB29 NWBK ", "6016 1331 9268 19"}, {"x", "NO93", "86011117947"},
 	{"x", "nats://", "hunter2@mq:4222"}, {"x", "-p hun", "ter2"}, {"x", "client -phun", "ter2 shop"}, {"x", "client -p '", "s3cr3t!' shop"},
 }
 
-// harmlessTags are tags as people give them, none with a secret.
+// harmlessTags are tags as users write them. None of them contains a secret.
 const harmlessTags = `
 service:checkout service:checkout-service-production-eu-west-1 service:auth-service service:token-service
 service:secret-santa-web service:shop-worker service:puma service:sidekiq service:payments_api service:user.profile
@@ -210,8 +212,8 @@ func TestSecretForms(t *testing.T) {
 		if !LooksSecret(tag) {
 			t.Errorf("%v is taken for harmless", tag)
 		}
-		// Tags from an environment must not contain the secret either: not whole, not cut off, and not as the value of
-		// another tag.
+		// If such a tag comes from the environment, the profile's tags must not contain the secret. It must not be
+		// there as a whole, cut off, or as the value of another tag.
 		for _, key := range []string{tag.Key, "note"} {
 			if key == "note" && tag.Key != "x" {
 				continue // the key alone says that it is secret
@@ -249,7 +251,7 @@ func TestHarmlessTags(t *testing.T) {
 	t.Logf("%d of %d harmless tags are taken for secrets", wrong, len(all))
 }
 
-// TestLongSecrets: a password is found even if the value is longer than a tag can be.
+// TestLongSecrets: ddtop finds a password even behind the end of the part of a value that it sends.
 func TestLongSecrets(t *testing.T) {
 	long := strings.Repeat("geheim/", 60)
 	for _, value := range []string{"postgres://app:" + long + "@db/shop", strings.Repeat("a b ", 60) + "token=abc"} {

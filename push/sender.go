@@ -14,20 +14,21 @@ const (
 	firstRest    = time.Second
 	longestRest  = 5 * time.Minute
 	longestAsked = time.Hour
-	// If a payload was accepted in the last ten minutes (the constant lately), lateRest limits the pause between two
-	// tries. In this case the destination may refuse only the waiting payloads, and new ones must not wait for
-	// minutes.
+	// lateRest limits the pause between two tries if the destination accepted a payload in the last ten minutes (the
+	// constant lately). In this case the destination may refuse only the payloads that wait now. New payloads must not
+	// have to wait for minutes.
 	lateRest = 10 * time.Second
 	lately   = 10 * time.Minute
-	// reminder is the interval between log lines about the same trouble: a destination out of reach, or a full spool.
+	// reminder is the interval at which the log repeats a line about a trouble that goes on: a destination out of
+	// reach, or a full spool.
 	reminder = time.Hour
 )
 
-// maxLastTries limits the failed tries after the lane was told to end.
+// maxLastTries limits the failed tries after the lane was told to end (Close).
 const maxLastTries = 3
 
-// send sends the contents of the queue, the oldest first. It ends when the lane is closed and everything possible was
-// sent.
+// send sends the payloads in the queue, the oldest first. It ends when the lane is closed and everything that can be
+// sent was sent.
 func (l *lane) send() {
 	rest := time.Duration(0)
 	lastTried := make(map[string]bool) // payloads that failed after the lane was closed
@@ -56,8 +57,8 @@ func (l *lane) send() {
 	}
 }
 
-// after returns how long to wait after a failure (wait), and the pause from which it was computed (rest). The pause is
-// twice the previous one, last, up to a limit. A random part of up to half of it is left out.
+// after returns how long to wait after a failure (wait), and the full pause (rest). The pause is twice the previous one
+// (last), up to a limit. wait is the pause without a random part, which is up to half of it.
 func (l *lane) after(err error, last time.Duration) (wait, rest time.Duration) {
 	longest := longestRest
 	if last := l.figures().LastSent; !last.IsZero() && time.Since(last) < lately {
@@ -72,7 +73,8 @@ func (l *lane) after(err error, last time.Duration) (wait, rest time.Duration) {
 	return wait, rest
 }
 
-// pauseForNews waits until the queue has a new payload, or the lane must end. If wait is not zero, it limits the time.
+// pauseForNews waits until the queue has a new payload or the lane must end. If wait is not zero, it waits at most for
+// this time.
 func (l *lane) pauseForNews(wait time.Duration) {
 	closing := l.closing
 	if l.isClosing() {
@@ -114,8 +116,8 @@ func (l *lane) hasSpooled() bool {
 	return l.spooled
 }
 
-// deliver sends a payload, and removes it from the queue if it was accepted or refused. It returns an error if the
-// payload must be sent again later. broken is the error of a payload that could not be read from the queue, or nil.
+// deliver sends a payload. If the payload was accepted or refused, deliver removes it from the queue. It returns an
+// error if the payload must be sent again later. broken is an error if the payload could not be decoded, or nil.
 func (l *lane) deliver(name string, payload *Payload, broken error) error {
 	err := broken
 	if err == nil {
@@ -141,8 +143,8 @@ func (l *lane) deliver(name string, payload *Payload, broken error) error {
 
 func (l *lane) remove(name string) {
 	if err := l.Queue.Remove(name); err != nil {
-		// The queue has dropped the payload. But its file is still there, so after a restart ddtop would send it
-		// again.
+		// The queue has removed the payload from its list, but could not remove the file. After a restart, ddtop would
+		// send the payload again.
 		l.log.Error(l.one+" that was sent could not be removed from the spool", "err", err)
 	}
 }
@@ -162,7 +164,8 @@ func (l *lane) sent(bytes int) {
 	}
 }
 
-// remarked logs a remark about an accepted payload, unless the last payload had the same remark.
+// remarked logs a destination's remark about an accepted payload. It does not log a remark that is the same as the
+// previous one.
 func (l *lane) remarked(remark *RemarkError) {
 	text := ""
 	if remark != nil {
@@ -193,8 +196,8 @@ func (l *lane) failed(err error) {
 	}
 }
 
-// refused notes that a payload was refused for good. It does not log a reason that equals the last one, until a
-// payload is accepted.
+// refused records that a payload was refused permanently. If the reason is the same as the last time, it logs nothing,
+// until a payload is accepted.
 func (l *lane) refused(p *Payload, err error) {
 	l.mu.Lock()
 	l.stats.Refused++

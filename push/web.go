@@ -23,19 +23,19 @@ const (
 	maxAnswerSaid = 200
 	// connectPatience limits the time for a connection, and for the TLS handshake.
 	connectPatience = 10 * time.Second
-	// idleFor is how long an idle connection is kept. Servers keep connections longer. So ddtop never uses a
+	// idleFor is how long an idle connection is kept. Servers keep idle connections for longer. So ddtop never uses a
 	// connection that the server is about to close.
 	idleFor = 30 * time.Second
 )
 
-// Web sends payloads by HTTP. It trusts the machine's certificates, and uses the proxies of the environment
-// (HTTPS_PROXY, HTTP_PROXY, NO_PROXY). It follows no redirect to another host, and limits how much of an answer it
-// reads.
+// Web sends payloads by HTTP. It trusts the authorities whose certificates this machine trusts. It uses the proxies of
+// the environment (HTTPS_PROXY, HTTP_PROXY, NO_PROXY). It follows no redirect to another host, and limits how much of
+// an answer it reads.
 type Web struct {
 	client *http.Client
 	// hidden are the secret parts of the URL, which errors must not show.
 	hidden []string
-	// statusOnly is set if the body of a successful answer is not read.
+	// statusOnly is true if Web reads only the status of a successful answer, and not its body.
 	statusOnly bool
 }
 
@@ -59,7 +59,8 @@ func NewWeb(socket string) *Web {
 // maxRedirects limits how many redirects are followed.
 const maxRedirects = 3
 
-// sameHost is an http.Client.CheckRedirect. It allows only redirects to the same host that keep the request unchanged.
+// sameHost is a function for http.Client.CheckRedirect. It allows only redirects to the same host that repeat the
+// request unchanged.
 func sameHost(next *http.Request, via []*http.Request) error {
 	first := via[0]
 	if len(via) > maxRedirects || next.Method != first.Method || next.URL.Scheme != first.URL.Scheme || next.URL.Host != first.URL.Host {
@@ -68,10 +69,12 @@ func sameHost(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// minHidden is the length in bytes from which a single part of a URL is hidden. Shorter ones are words or numbers.
+// minHidden is how long a single part of a URL must be to be hidden, in bytes. Shorter parts are often words or numbers
+// that are no secret.
 const minHidden = 6
 
-// Hide keeps the URL's path and query out of errors, as a whole and in parts. A server may repeat them in its answer.
+// Hide keeps the URL's path and query out of errors, as a whole and in parts. This is needed because a server may
+// repeat them in its answer.
 func (w *Web) Hide(u *url.URL) *Web {
 	for _, s := range []string{u.RequestURI(), strings.Trim(u.EscapedPath(), "/"), strings.Trim(u.Path, "/"), u.RawQuery} {
 		if s != "" && s != "/" {
@@ -97,8 +100,8 @@ func (w *Web) NoRedirects() *Web {
 	return w
 }
 
-// StatusOnly makes Post return after the status of a successful answer, for servers whose answers never end. Such a
-// server has accepted the body, which must not be sent again.
+// StatusOnly makes Post return as soon as it has the status of a successful answer. It is for servers whose answers may
+// never end. A server with such a status has accepted the body, and must not get it again.
 func (w *Web) StatusOnly() *Web {
 	w.statusOnly = true
 	return w
@@ -130,7 +133,7 @@ func (w *Web) Request(ctx context.Context, method, to string, header http.Header
 	return answer, nil
 }
 
-// A CutError means that the status of an answer was a success, but the rest of the answer could not be read.
+// A CutError means that the status of an answer reports success, but the rest of the answer could not be read.
 type CutError struct{ Err error }
 
 // Error returns the reason.
@@ -142,8 +145,8 @@ func (e *CutError) Unwrap() error { return e.Err }
 // maxErrorSaid limits the text of an error of net/http, in bytes. Such a text may quote an answer that is no HTTP.
 const maxErrorSaid = 300
 
-// cleanError is an error of net/http without the secrets of the request. net/http quotes what it cannot parse, and a
-// server may have repeated the request there.
+// cleanError is an error of net/http without the secrets of the request. net/http quotes an answer that it cannot
+// parse, and the server may have repeated the request in it.
 type cleanError struct {
 	text string
 	err  error
@@ -155,9 +158,9 @@ func (e *cleanError) Error() string { return e.text }
 // Unwrap returns the error of net/http.
 func (e *cleanError) Unwrap() error { return e.err }
 
-// ask sends a request and reads the answer. readErr is set if the answer is incomplete. If statusOnly is set, the body
-// of a successful answer is not read. The errors have no secrets of the request's header and no hidden parts of its
-// URL.
+// ask sends a request and reads the answer. readErr is not nil if the answer is incomplete. If statusOnly is true, ask
+// does not read the body of a successful answer. The errors contain neither secrets of the request's header nor hidden
+// parts of its URL.
 func ask(client *http.Client, req *http.Request, statusOnly bool, hidden ...string) (resp *http.Response, answer []byte,
 	readErr, err error) {
 	resp, err = client.Do(req)
@@ -210,7 +213,7 @@ func (e *StatusError) Error() string {
 }
 
 // said returns the text of an answer that reports a failure. If the answer is a google.rpc.Status in Protocol Buffers,
-// this is its message.
+// said returns only its message.
 func said(resp *http.Response, answer []byte) string {
 	const statusMessage = 2
 	text := string(answer)

@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-// TestAnswers: the answer of a server decides whether a payload is done, is sent again, or is refused for good.
+// TestAnswers: a server's answer decides what happens to a payload: it is done, is sent again, or is dropped as
+// refused.
 func TestAnswers(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the other host was asked") }))
 	defer other.Close()
@@ -94,8 +95,8 @@ func TestRetryAfterDate(t *testing.T) {
 	}
 }
 
-// TestServersThatAreNone: if a server does not speak HTTP, never answers or hangs up, the error is not final, so that
-// ddtop retries.
+// TestServersThatAreNone: a server does not speak HTTP, never answers or hangs up. The error is not final: ddtop tries
+// again later.
 func TestServersThatAreNone(t *testing.T) {
 	for name, serve := range map[string]func(net.Conn){
 		"hangs up": func(c net.Conn) { c.Close() },

@@ -2,13 +2,13 @@ package sampler
 
 import "math"
 
-// MaxAllocClasses limits how many classes an AllocClasses lists. These are the classes that are seen first, because
-// they usually have most objects. Objects of all other classes are counted as AllocOthers.
+// MaxAllocClasses limits how many classes an AllocClasses lists. It lists the classes that are seen first, because they
+// usually have most objects. The objects of all other classes are counted together as AllocOthers.
 const MaxAllocClasses = 400
 
-// Values of AllocClass.Name and HeapKind.Name that are not names of classes.
+// These are values of AllocClass.Name and HeapKind.Name that are not names of classes.
 const (
-	// AllocInternal stands for the interpreter's own objects (imemo, nodes).
+	// AllocInternal is the name for objects that the interpreter makes for itself (imemo, nodes).
 	AllocInternal = "(internal)"
 	// AllocHidden stands for objects that have no class, so Ruby code cannot reach them.
 	AllocHidden = "(hidden)"
@@ -16,7 +16,8 @@ const (
 	AllocAnonymous = "(anonymous)"
 	// AllocUnknown stands for objects whose class could not be read.
 	AllocUnknown = "(unknown)"
-	// AllocOthers stands for objects of classes beyond MaxAllocClasses.
+	// AllocOthers stands for the objects of all classes that are not listed because the limit MaxAllocClasses is
+	// reached.
 	AllocOthers = "(others)"
 )
 
@@ -26,15 +27,16 @@ const (
 // (docs/internals/gc.md#which-classes). All figures only grow, so the difference of two AllocClasses is what was
 // allocated between them. An AllocClasses does not change after it was delivered.
 type AllocClasses struct {
-	// Instants is the number of samples of new objects, Seen the number of objects in them.
+	// Instants is how often new objects were read since the attach. Seen is how many objects were read at all these
+	// instants together.
 	Instants, Seen uint64
-	// Objects is the estimated number of new objects of all classes. It is a sum over the instants. Squares is the sum
-	// of the squares of its terms, from which AllocShare.Error is computed.
+	// Objects is the estimated number of new objects of all classes. It is a sum with one term for each instant.
+	// Squares is the sum of the squares of these terms. AllocShare.Error is computed from Squares.
 	Objects, Squares float64
 	Classes          []AllocClass
 }
 
-// AllocClass is the part that one class has in an AllocClasses.
+// AllocClass has the figures of one class in an AllocClasses.
 type AllocClass struct {
 	Name    string
 	Objects float64
@@ -79,7 +81,7 @@ func (a *AllocClasses) Since(earlier *AllocClasses) (shares []AllocShare, instan
 		}
 		share := n / all
 		// v is the variance of a ratio of sums (Cochran, Sampling Techniques, section 6.3): the sum over all instants
-		// of the squared deviation from the share. The 95 % quantile is the normal distribution's.
+		// of the squared deviation from the share. The factor for 95 % is the quantile of the normal distribution.
 		v := (c.Squares - b.Squares) - 2*share*(c.Products-b.Products) + share*share*squares
 		s := AllocShare{Name: c.Name, Objects: n, Share: share, Error: math.NaN()}
 		if instants >= 2 {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestAllocSharesCoverTheTruth: if shares scatter around a known value, the stated interval contains this value in
-// about 95 of 100 runs. With few instants this happens a little less often.
+// TestAllocSharesCoverTheTruth: AllocShare.Error states a 95 % confidence interval. If shares scatter around a known
+// value, this interval contains the value in about 95 of 100 runs. With few instants this happens a little less often.
 func TestAllocSharesCoverTheTruth(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	const runs, looks, truth = 400, 60, .3

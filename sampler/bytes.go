@@ -7,11 +7,12 @@ import (
 )
 
 const (
-	// MaxDictionaryBytes bounds the memory of a Dictionary's entries, names included. Entries beyond it are left out
-	// and counted, until a Keeper has removed old entries. Frames and stacks that are left out get leftOutLabel.
+	// MaxDictionaryBytes bounds the memory of a Dictionary's entries, names included. When it is full, new entries are
+	// refused and counted, until a Keeper has removed old entries. The label leftOutLabel replaces refused frames and
+	// stacks.
 	MaxDictionaryBytes = 96 << 20
-	// mapSlack is the memory of a map as a multiple of its entries. A map is between half and seven eighths full.
-	// While it grows, an old and a new table exist.
+	// mapSlack is the memory of a Go map, divided by the memory of its entries. A map is between half and seven eighths
+	// full. While it grows, its old and its new table exist at the same time.
 	mapSlack = 3
 )
 
@@ -30,12 +31,12 @@ type Room struct {
 	held        atomic.Int64
 }
 
-// NewRoom returns a Room for the Dictionaries of at most n processes at a time. Each Dictionary has the part bytes/n
-// for itself. Beyond these parts, all Dictionaries together may take as much memory as all parts have.
+// NewRoom returns a Room for the Dictionaries of at most n processes at a time. Each Dictionary has a part of bytes/n
+// that it can always use. In addition, all Dictionaries together may use as much memory again as all parts have.
 func NewRoom(bytes int64, n int) *Room { return &Room{limit: bytes, part: bytes / int64(n)} }
 
-// NewDictionary returns an empty Dictionary that takes its memory from the room. It gives the memory back when it is
-// garbage collected.
+// NewDictionary returns an empty Dictionary that takes its memory from the room. When Go's garbage collector frees the
+// Dictionary, the room gets its memory back.
 func (r *Room) NewDictionary() *Dictionary {
 	d := NewDictionary()
 	d.room = r
@@ -43,18 +44,18 @@ func (r *Room) NewDictionary() *Dictionary {
 	return d
 }
 
-// takes counts n more bytes for the entries, or fewer if n is negative.
+// takes adds n bytes to the counted memory of the entries. n is negative if entries were removed.
 func (d *entries) takes(n int64) {
 	d.bytes += n
 	if d.room == nil {
 		return
 	}
-	// Only memory beyond the Dictionary's own part counts for the room.
+	// The room counts only the memory that exceeds the part that each Dictionary has for itself.
 	beyond := max(d.bytes-d.room.part, 0)
 	d.room.held.Add(beyond - d.shared.Swap(beyond))
 }
 
-// leftOutLabel is the label of the frame that stands for all frames and stacks for which a Dictionary has no room.
+// leftOutLabel is the label of a frame that replaces all frames and stacks for which a Dictionary has no room.
 const leftOutLabel = "(left out: too many names)"
 
 // Bytes returns the approximate memory of the entries, in bytes. It is at most MaxDictionaryBytes plus the memory of
@@ -65,15 +66,15 @@ func (d *Dictionary) Bytes() int64 {
 	return d.bytes
 }
 
-// LeftOut returns how many frames, stacks, peers, requests, texts and threads were refused because there was no room.
-// An entry that is refused twice counts twice.
+// LeftOut returns how many frames, stacks, peers, requests, texts and threads were refused because there was no room
+// for them. An entry that is refused twice counts twice.
 func (d *Dictionary) LeftOut() uint64 {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.overflow
 }
 
-// fits reports whether n more bytes are within the limit, and counts refusals.
+// fits reports whether n more bytes are within the limit. It counts each refusal.
 func (d *entries) fits(n int64) bool {
 	full := d.room != nil && d.bytes+n > d.room.part && d.room.held.Load()+n > d.room.limit
 	if full || d.bytes+n > d.maxBytes {

@@ -8,7 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// TestCutName: a name is cut between two characters, ends with a mark, and has at most the limit's length.
+// TestCutName: CutName cuts a name between two characters, even if they are several bytes long. The cut name ends with
+// a mark, and has at most the length of the limit.
 func TestCutName(t *testing.T) {
 	for _, c := range []string{"a", "é", "…", "😀", "\xff"} {
 		for short := range 5 {
@@ -39,8 +40,9 @@ func heap() int64 {
 }
 
 // TestDictionaryIsBounded: if a program makes names, stacks, peers and threads without end, the Dictionary takes only
-// the stated memory. Some of the names have the greatest length. Entries without room are counted and marked. Earlier
-// IDs keep their meaning. When the history has moved on, there is room again.
+// the stated memory. Some of the names have the greatest length. Entries for which there is no room are counted and
+// marked. IDs that were given earlier keep their meaning. When no sample in the history needs the old entries, there is
+// room again.
 func TestDictionaryIsBounded(t *testing.T) {
 	for name, make := range map[string]func(d *Dictionary, i int){
 		"long names": func(d *Dictionary, i int) {
@@ -98,8 +100,8 @@ func TestDictionaryIsBounded(t *testing.T) {
 	}
 }
 
-// TestLeftOutStack: if the frames of a thread were left out, its stack has only the frame leftOutLabel, without
-// callers.
+// TestLeftOutStack: if frames of a thread were refused because there is no room, the thread's stack consists only of
+// the frame leftOutLabel. It has no callers.
 func TestLeftOutStack(t *testing.T) {
 	d := NewDictionary()
 	known := d.InternFrame(Frame{Label: "known"})

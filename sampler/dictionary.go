@@ -12,52 +12,56 @@ import (
 // FrameID names a Frame in a Dictionary; 0 means "no frame".
 type FrameID uint32
 
-// StackID names a stack in a Dictionary. Zero is the empty stack. A stack is a node of a trie: its innermost frame and
-// the stack of its caller.
+// StackID names a stack in a Dictionary. Zero is the empty stack. The stacks are stored as a trie: each stack consists
+// of its innermost frame and the stack of that frame's caller.
 type StackID uint32
 
 // Frame is one line of a backtrace, as Thread::Backtrace::Location describes it.
 type Frame struct {
-	// Label is the qualified form that Ruby 3.4 prints, on every release: Foo::Bar#baz, Foo.bar, block in Foo#baz.
+	// Label is the qualified name, such as Foo::Bar#baz, Foo.bar or block in Foo#baz. It has the form that Ruby 3.4
+	// prints, also for older releases.
 	Label string
-	// Name is the base label: the method's name alone.
+	// Name is Ruby's base_label: the name of the method without its class.
 	Name string
-	// Path is Ruby's path (relative for a main script). It is empty if Ruby's is nil.
+	// Path is the path as Ruby reports it. It is relative for a main script. It is empty if Ruby reports nil.
 	Path string
-	// AbsolutePath is the real path. It is empty if Ruby's is nil (eval, <internal:…>).
+	// AbsolutePath is the file's real path. It is empty if Ruby reports nil for it (eval, <internal:…>).
 	AbsolutePath string
 	// Line is the line that is executed. It is 0 if Ruby itself reports 0. If the line could not be read, it is
 	// FirstLine, and Uncertain is set. It may be negative, because eval accepts any number.
 	Line int32
-	// FirstLine is the line where the method or block begins. It is zero for C functions.
+	// FirstLine is the line where the method or block begins. It is zero for functions in C.
 	FirstLine int32
 	// C is true for functions in C, and for functions in Ruby that the release reports as C functions (<internal:…>).
 	C bool
-	// Uncertain is true if the line or the whole frame can't be trusted. One case is JIT code before it writes its pc.
+	// Uncertain is true if the line or the whole frame can't be trusted. For example, code compiled by a JIT may not
+	// have written its program counter (pc) yet.
 	Uncertain bool
 	// UncertainLine is true if only the line of an Uncertain frame cannot be trusted.
 	UncertainLine bool
 	// Origin says where the code comes from.
 	Origin Origin
-	// Gem is the gem's name and version ("rack 2.2.7"), or the name alone if the path has no version. It is empty for
-	// code that is not OriginGem.
+	// Gem is the name and version of the gem that the code belongs to ("rack 2.2.7"). It has no version if the path has
+	// none. It is empty if Origin is not OriginGem.
 	Gem string
 	// Native says which C functions a frame of a native stack stands for. It is empty for Ruby's frames.
 	Native NativeCode
 }
 
-// ThreadInfo has the facts about a thread that rarely change. A Thread of a Sample has the others.
+// ThreadInfo has the facts about a thread that rarely change. The facts that change often are in the Thread of a
+// Sample.
 type ThreadInfo struct {
 	ID ThreadID
-	// Name is Thread#name as valid UTF-8. It is "" if the thread has none. HasName distinguishes nil from "".
+	// Name is Thread#name as valid UTF-8. It is "" if the thread has no name. HasName is true if Ruby's name is not
+	// nil, so an empty name differs from none.
 	Name    string
 	HasName bool
-	// Twin is the number of the thread among the threads with the same name, from 1 on, in the order of their
-	// appearance. Zero means that no other thread has had the name. The Dictionary sets it.
+	// Twin numbers the threads that have the same name, from 1 on, in the order of their appearance. Zero means that no
+	// other thread has had this name. The Dictionary sets Twin.
 	Twin   uint32
 	Main   bool
 	Ractor RactorID
-	// TID is the last native thread id known. It is zero if there is none.
+	// TID is the last known id of the native thread. It is zero if none is known.
 	TID int32
 	// FirstSeenNS and GoneNS are CLOCK_MONOTONIC in ns; GoneNS is 0 while the thread lives.
 	FirstSeenNS, GoneNS int64
@@ -66,8 +70,8 @@ type ThreadInfo struct {
 	Exception string
 }
 
-// FullName returns the name, and Twin if several threads have this name: "processor 3", or "worker-1 (2)" if the name
-// itself ends in a digit. It is empty if the thread has no name.
+// FullName returns the name of the thread. If several threads have this name, it adds Twin: "processor 3", or "worker-1
+// (2)" if the name itself ends in a digit. It is empty if the thread has no name.
 func (t *ThreadInfo) FullName() string {
 	switch {
 	case t.Name == "" || t.Twin == 0:
@@ -78,7 +82,7 @@ func (t *ThreadInfo) FullName() string {
 	return fmt.Sprintf("%s %d", t.Name, t.Twin)
 }
 
-// PeerKind is the kind of a descriptor's other end.
+// PeerKind is the kind of what a file descriptor leads to: a connection, a file, a timer.
 type PeerKind uint8
 
 // The kinds of Peer.
@@ -97,7 +101,7 @@ const (
 	PeerOther
 )
 
-// Peer is the other end of a descriptor.
+// Peer is what a file descriptor leads to, such as the other end of a connection, or a file.
 type Peer struct {
 	Kind PeerKind
 	// Remote is the address:port of a socket's other end, or the path of a unix socket. Local is the address of this
@@ -118,10 +122,11 @@ type stackNode struct {
 	depth  uint32
 }
 
-// Dictionary interns frames, stacks, threads, peers, requests and texts. One goroutine may write while any number
-// read. An ID keeps its meaning while the Dictionary lives, and is never given to another entry. An ID whose entry was
-// evicted means nothing (see Keeper). Requests and texts are also evicted when there are many newer ones. Names are
-// cut as CutName does. All entries together take at most MaxDictionaryBytes.
+// Dictionary stores each frame, stack, thread, peer, request and text once, and gives it an ID (interning). One
+// goroutine may write while any number of goroutines read. An ID keeps its meaning while the Dictionary lives, and is
+// never given to another entry. An ID whose entry was evicted means nothing (see Keeper). Requests and texts are also
+// evicted when there are many newer ones. Names are cut as CutName does. All entries together take at most
+// MaxDictionaryBytes.
 //
 // A Dictionary can hide names in what it returns: see Hide and Filtered.
 type Dictionary struct {
@@ -130,35 +135,35 @@ type Dictionary struct {
 	marks bool                   // the method Frame returns frames changed by Frame.Marked
 	own   func(Frame) Frame      // decides a frame's Origin (see Judged), or nil
 	hide  atomic.Pointer[Filter] // hides names for now
-	// routesOf is the last result of Routes. Routes returns it again if neither the routes nor what is hidden has
-	// changed.
+	// routesOf is the last result of Routes, as a cache. It is valid until the routes change, or a Filter is set or
+	// removed.
 	routesOf atomic.Pointer[routesOf]
 }
 
-// entries are shared by all views of a Dictionary.
+// entries are the stored values of a Dictionary. All views of it share them.
 type entries struct {
 	mu     sync.RWMutex
 	frames intern.Table[Frame, FrameID]
 	stacks intern.Table[stackNode, StackID]
 	peers  intern.Table[Peer, PeerID]
 	works  intern.Table[Work, WorkID]
-	// named has the ID of the newest Work with each number.
+	// named maps the number of a request to the ID of the newest Work with this number.
 	named map[WorkNumber]WorkID
-	// routes maps a path of requests (Work.Path) to their route. It has "" for a path with several routes. renames
-	// counts how often routes has changed.
+	// routes maps the path of a request (Work.Path) to the route that other requests with this path have. The route is
+	// "" if there are several. renames counts how often routes has changed.
 	routes   map[string]string
 	renames  atomic.Uint64
 	texts    intern.Table[text, TextID]
 	threads  map[ThreadID]ThreadInfo
 	twins    map[string]twins // by name
 	overflow uint64
-	// bytes is the memory of all entries, and maxBytes its limit. leftOut is the stack that replaces stacks for which
-	// there is no room.
+	// bytes is the memory of all entries, and maxBytes is its limit. leftOut is a stack that replaces all stacks for
+	// which there is no room.
 	bytes, maxBytes int64
-	// told is the memory of the requests and texts that were added since the last eviction of such entries (see
+	// told is the memory of the requests and texts that were added since requests and texts were last evicted (see
 	// toldPart).
 	told int64
-	// room is memory shared with other Dictionaries. It is nil if these entries share none. shared is how much of it
+	// room is memory that several Dictionaries share. It is nil if this one shares none. shared is how much of the room
 	// these entries take, in bytes.
 	room       *Room
 	shared     *atomic.Int64
@@ -198,10 +203,10 @@ type Filter interface {
 // Hide makes this view (see View) return filtered entries from now on. With nil it returns everything again.
 func (d *Dictionary) Hide(f *Filter) { d.hide.Store(f) }
 
-// HidesDirectories reports whether any names are hidden. If so, the names of directories are among them.
+// HidesDirectories reports whether the names of directories are hidden. They are hidden whenever any names are.
 func (d *Dictionary) HidesDirectories() bool { return d.filter() != nil }
 
-// filter returns the filter in force. It is nil if there is none.
+// filter returns the Filter that is in use now. It is nil if there is none.
 func (d *Dictionary) filter() Filter {
 	if d.names != nil {
 		return d.names
@@ -212,15 +217,17 @@ func (d *Dictionary) filter() Filter {
 	return nil
 }
 
-// View returns a Dictionary of the same entries that hides what this one hides now. A later call of Hide on this one
-// does not change the view. So a file that was begun with hidden names keeps them hidden, and the other way round.
+// View returns a Dictionary of the same entries that hides what this Dictionary hides now. A later call of Hide on this
+// Dictionary does not change the view. A file that was begun with hidden names therefore keeps them hidden, and a file
+// that was begun with all names keeps all.
 func (d *Dictionary) View() *Dictionary {
 	v := &Dictionary{entries: d.entries, names: d.names, own: d.own, marks: d.marks}
 	v.hide.Store(d.hide.Load())
 	return v
 }
 
-// Filtered returns a Dictionary of the same entries that returns them filtered. The stored entries do not change.
+// Filtered returns a Dictionary of the same entries that passes what it returns through f. The stored entries do not
+// change.
 func (d *Dictionary) Filtered(f Filter) *Dictionary {
 	return &Dictionary{entries: d.entries, names: f, own: d.own, marks: d.marks}
 }
@@ -315,7 +322,7 @@ func internIn[T comparable, ID ~uint32](d *entries, t *intern.Table[T, ID], v T,
 	return id
 }
 
-// held returns an entry of a table. It is the zero value if its ID is zero, unknown or evicted.
+// held returns the entry of a table that has the ID. It returns the zero value if the ID is zero, unknown or evicted.
 func held[T comparable, ID ~uint32](d *entries, t *intern.Table[T, ID], id ID) (v T) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -347,7 +354,8 @@ func (d *Dictionary) SetThread(t ThreadInfo) (ok bool) {
 	return true
 }
 
-// twins counts the threads of one name. held is how many are stored, and last is the number given to the newest one.
+// twins counts the threads that have the same name. held is how many of them are stored. last is the number that the
+// newest one got (ThreadInfo.Twin).
 type twins struct{ held, last uint32 }
 
 // joinTwins counts one more thread with a name, and returns its number. It returns 0 for an empty name.
@@ -433,8 +441,9 @@ func (d *Dictionary) Thread(id ThreadID) (ThreadInfo, bool) {
 	return t, ok
 }
 
-// Sizes returns the highest IDs given to frames, stacks and peers, the number of threads held, and the result of
-// LeftOut. Held and HeldPeers return how many frames, stacks and peers are still there.
+// Sizes returns the highest IDs given to frames, stacks and peers, the number of stored threads, and the result of
+// LeftOut. The IDs of evicted entries count here. Held and HeldPeers count only frames, stacks and peers that are still
+// stored.
 func (d *Dictionary) Sizes() (frames, stacks, peers, threads int, overflow uint64) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

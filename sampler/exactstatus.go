@@ -1,12 +1,13 @@
 package sampler
 
-// ExactStatus is the state of exact mode. Sample.Changes are filled while it is on.
+// ExactStatus is the state of exact mode, in which the kernel reports each change of the GVL to ddtop. Sample.Changes
+// is filled while this mode is on.
 type ExactStatus struct {
 	On bool
 	// SinceNS is when ddtop began to follow changes, CLOCK_MONOTONIC in ns. It is zero if it never began.
 	SinceNS int64
-	// Ended is a clause that says why exact mode ended early. It is empty if exact mode did not end early. Wrong is
-	// true if none of its results can be trusted.
+	// Ended is a clause that says why exact mode ended before the user turned it off. It is empty if it did not. Wrong
+	// is true if none of its results can be trusted.
 	Ended string
 	Wrong bool
 	// WithTarget is true if exact mode ended because the target ended.

@@ -1,8 +1,8 @@
 package sampler
 
-// The bits of GC.Reason and GCDetail.NextMajor. They are GPR_FLAG_… in Ruby, the same on every release
-// (docs/internals/gc.md#reasons). Several bits can be set. Ruby's own word for a reason is then the word of the first
-// of them, in this order.
+// These are the bits of GC.Reason and GCDetail.NextMajor. Ruby calls them GPR_FLAG_…, and they are the same on every
+// release (docs/internals/gc.md#reasons). If several bits are set, Ruby itself reports only one: the first of them in
+// this order.
 const (
 	GCMajorByNoFree    = 0x01
 	GCMajorByOldGen    = 0x02
@@ -35,9 +35,9 @@ var gcTriggerWords = [...]gcWord{{GCByNewObject, "newobj"}, {GCByMalloc, "malloc
 // force, oldmalloc. It returns "" for a minor cycle.
 func GCMajorBy(reason uint32) string { return firstWord(gcMajorWords[:], reason) }
 
-// GCTrigger returns what started a cycle, in the words of GC.latest_gc_info(:gc_by): newobj (no free slot), malloc
-// (the limit of malloc'ed bytes), method (GC.start, GC.compact), capi, stress. It returns "" before the first cycle.
-// From 3.4 on Ruby also says method for capi, and newobj under GC.stress (docs/internals/gc.md#reasons).
+// GCTrigger returns what started a cycle, in the words of GC.latest_gc_info(:gc_by). They are newobj (no free slot),
+// malloc (the limit of malloc'ed bytes), method (GC.start, GC.compact), capi and stress. It returns "" before the first
+// cycle. From 3.4 on Ruby also says method for capi, and newobj under GC.stress (docs/internals/gc.md#reasons).
 func GCTrigger(reason uint32) string { return firstWord(gcTriggerWords[:], reason) }
 
 func firstWord(words []gcWord, bits uint32) string {
@@ -73,10 +73,10 @@ type GCDetail struct {
 	// Compacting is true if the cycle compacts. Measuring is true if Ruby counts GC time (GC.measure_total_time, 3.1
 	// and later).
 	Disabled, Stress, Incremental, Compacting, Measuring bool
-	// Uncounted means that objects made by inlined code are in no counter (ZJIT of 4.1). Allocations and slots are
-	// then too low, as in GC.stat itself.
+	// Uncounted means that no counter includes the objects that inlined code makes (ZJIT of 4.1). The figures of
+	// allocations and slots are then too low, as they are in GC.stat itself.
 	Uncounted bool
-	// MovesCounted means that each object that a compaction moves counts as freed and as allocated (3.4 and later:
+	// MovesCounted means that Ruby counts each object that a compaction moves as freed and as allocated (3.4 and later:
 	// docs/internals/gc.md#counting-allocations).
 	MovesCounted bool
 	// Compactions is compact_count of GC.stat. Moved counts the objects that compactions have moved.
@@ -84,25 +84,27 @@ type GCDetail struct {
 	// MarkingNS and SweepingNS are Ruby's own times for these phases, in ns of the process's CPU time. Ruby has them
 	// from 3.3 on (docs/internals/gc.md#time).
 	MarkingNS, SweepingNS int64
-	// Allocated and Freed count objects since the process started. Live (a level) counts all objects that are not
-	// swept yet. Marked (a level) counts the objects that survived the last marking, the true size of the live set.
+	// Allocated and Freed count objects since the process started. Live (a level) counts all objects that are not swept
+	// yet, dead ones included. Marked (a level) counts the objects that survived the last marking: the ones that the
+	// program really uses.
 	Allocated, Freed, Live, Marked int64
 	// AvailableSlots, FreeSlots and FinalSlots are levels: the slots of all pages, the free ones, and the ones that
 	// wait for a finalizer.
 	AvailableSlots, FreeSlots, FinalSlots int64
 	// AllocatedPages, EdenPages, TombPages and EmptyPages are levels. PagesMade and PagesFreed are counters.
 	AllocatedPages, EdenPages, TombPages, EmptyPages, PagesMade, PagesFreed int64
-	// AllocatablePages (up to 3.3), AllocatableSlots (3.4, 4.0) or AllocatableBytes (later) are levels. They are how
+	// AllocatablePages (up to 3.3), AllocatableSlots (3.4, 4.0) and AllocatableBytes (later) are levels. They say how
 	// much the heap may still grow before the next collection.
 	AllocatablePages, AllocatableSlots, AllocatableBytes int64
-	// MallocIncrease is the number of malloc'ed bytes less the freed bytes since the last cycle. A collection starts
-	// when it reaches MallocLimit. OldMallocIncrease and OldMallocLimit are the same for the next major collection.
-	// From 4.0 on the increase lags by up to 8 KiB per native thread.
+	// MallocIncrease is the number of malloc'ed bytes less the freed bytes since the last cycle. When it reaches
+	// MallocLimit, a collection starts. OldMallocIncrease and OldMallocLimit are the same for the next major
+	// collection. From 4.0 on Ruby's count of the increase lags by up to 8 KiB per native thread.
 	MallocIncrease, MallocLimit, OldMallocIncrease, OldMallocLimit int64
 	// OldObjects and Unprotected (remembered objects without a write barrier) are levels. If one reaches its limit,
 	// the next cycle is a major one.
 	OldObjects, OldObjectsLimit, Unprotected, UnprotectedLimit int64
-	// WeakReferences and RetainedWeakReferences count references in the last cycle (3.3 and later).
+	// WeakReferences and RetainedWeakReferences count the weak references that the last cycle found, and the ones that
+	// it kept (3.3 and later).
 	WeakReferences, RetainedWeakReferences int64
 	// HeapCount is the number of Heaps; the rest of the array is zero.
 	HeapCount int32
@@ -111,8 +113,8 @@ type GCDetail struct {
 
 // GCHeap is one of Ruby's heaps. All of its slots have the same size.
 type GCHeap struct {
-	// SlotSize is in bytes. Slots and Pages are in use. TombSlots and TombPages can be given back (up to 3.3). These
-	// four are levels.
+	// SlotSize is in bytes. Slots and Pages count the ones in use. TombSlots and TombPages count the ones that Ruby can
+	// give back to the system (up to 3.3). These four are levels.
 	SlotSize, Slots, Pages, TombSlots, TombPages int64
 	// Allocated, Freed and Final count objects of this size. Ruby has them from 3.3 on, and Final from 3.4 on.
 	Allocated, Freed, Final int64
@@ -146,13 +148,13 @@ func (h *GCHeap) Fields() [13]*int64 {
 		&h.AllocatablePages, &h.PagesMade, &h.PagesFreed, &h.ForcedMajor, &h.ForcedFinish}
 }
 
-// AllocPair is the number of objects allocated in the few µs before one thread's frames were read. One system call
-// reads the object counter twice, and then the frames. Over many samples the sums are in proportion to what each stack
-// allocates, whatever the rate of sampling (docs/internals/gc.md#who-allocates).
+// AllocPair is the number of objects allocated in the few µs before one thread's frames were read. A single system call
+// reads the object counter twice, and then the frames. Over many samples each stack's sum of Objects is in proportion
+// to what the stack allocates, whatever the rate of sampling (docs/internals/gc.md#who-allocates).
 type AllocPair struct {
-	// Thread is the thread that held the GVL then. The objects belong to its Stack in the same Sample. Zero means that
-	// no thread held the GVL.
+	// Thread is the thread that held the GVL during these µs. The objects belong to its Stack in the same Sample. Zero
+	// means that no thread held the GVL.
 	Thread ThreadID
-	// Objects is how much the counter grew. It is 0 in most samples.
+	// Objects is how much the object counter grew between its two readings. It is 0 in most samples.
 	Objects uint32
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Relative is a process that a Group has met, whether it is sampled or not. PID and StartTicks identify it even after
-// its end. After an exec, the new program in the same process is a Relative of its own.
+// Relative is a process that a Group has found, whether ddtop samples it or not. PID and StartTicks identify it even
+// after its end. An exec in a process starts a new Relative for the new program.
 type Relative struct {
 	PID, Parent int
 	StartTicks  uint64
@@ -24,21 +24,21 @@ type Relative struct {
 	NotRuby bool
 	// EndedAt is when the process was seen to have ended, or to have been replaced by exec. It is zero while it lives.
 	EndedAt time.Time
-	// Why tells the user in a sentence how the process ended or why it is not sampled. Otherwise it is "".
+	// Why is a sentence for the user. It says how the process ended, or why it is not sampled. Otherwise it is "".
 	Why string
 }
 
 // Group is a set of processes, each with its Source. It may grow while it is followed.
 type Group interface {
-	// Follow passes each process's Source to join once, beginning with the processes known at the start. It returns
-	// nil when ctx ends, and ErrEnded when no process is left. The Sources belong to the Group. The caller runs each
-	// Source that join gets, and calls Done when it is finished with it. join itself must not wait for the Source to
-	// end.
+	// Follow calls join once for each process, with the process's Source. It begins with the processes known at the
+	// start. It returns nil when ctx ends, and ErrEnded when no process is left. The Sources belong to the Group. The
+	// caller runs each Source that join gets, and calls Done when it is finished with it. join itself must not wait for
+	// the Source to end.
 	Follow(ctx context.Context, join func(Source)) error
-	// Done closes a Source. What the Source has sampled is kept.
+	// Done closes a Source. The samples that the Source has taken are kept.
 	Done(Source)
-	// Relatives returns the processes met so far, in the order they were found. Of ended processes only the latest are
-	// kept. forgotten is the number of processes that were dropped.
+	// Relatives returns the processes found until now, in the order in which they were found. Of the ended processes
+	// only the latest are kept. forgotten is the number of ended processes that were dropped.
 	Relatives() (list []Relative, forgotten int)
 }
 

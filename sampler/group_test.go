@@ -22,7 +22,8 @@ func (g *fakeGroup) Follow(_ context.Context, join func(Source)) error {
 
 func (g *fakeGroup) Done(s Source) { g.done <- s }
 
-// TestFollowEach: a process is Done when its work has returned. FollowEach waits for the work of all processes.
+// TestFollowEach: a process is Done when the function that join returned for it has ended. FollowEach waits for these
+// functions of all processes.
 func TestFollowEach(t *testing.T) {
 	type source struct {
 		Source

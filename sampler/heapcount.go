@@ -8,18 +8,21 @@ import (
 
 // Bounds of a HeapCount.
 const (
-	// MaxHeapWords limits how many different class pointers a count distinguishes. An object points to its class, or
-	// to its own singleton class if it has one. Objects with further class pointers count as AllocOthers.
+	// MaxHeapWords limits how many different class pointers a count distinguishes. An object points to its class, or to
+	// its own singleton class if it has one. If there are more class pointers, the objects with the additional ones
+	// count as AllocOthers.
 	MaxHeapWords = 1 << 16
-	// MaxHeapClasses limits the classes of a HeapCount. The smallest classes beyond it count as AllocOthers.
+	// MaxHeapClasses limits the classes of a HeapCount. If there are more classes, the smallest ones count together as
+	// AllocOthers.
 	MaxHeapClasses = 4096
-	// MaxHeapPlaces limits the places of allocation of a HeapCount. It has the places with the most bytes.
+	// MaxHeapPlaces limits how many places of allocation a HeapCount has. If there are more, it has the ones with the
+	// most bytes.
 	MaxHeapPlaces = 4096
 )
 
-// HeapCount is the result of one pass over the pages of Ruby's heap. Unless Pause is set, the target ran on during the
-// pass. Then objects that lived only during a part of the pass may or may not be counted. All others are counted
-// exactly.
+// HeapCount is the result of one pass over the pages of Ruby's heap. The target runs on during the pass, unless Pause
+// is set. In this case objects that lived only during a part of the pass may or may not be counted. All other objects
+// are counted exactly.
 type HeapCount struct {
 	// BeganNS and EndedNS are the times of the pass, CLOCK_MONOTONIC in ns. CPUNS is the CPU time of ddtop, or zero if
 	// it was not measured.
@@ -32,22 +35,25 @@ type HeapCount struct {
 	// during the last pass, whose figures can therefore be wrong.
 	Repeated  int
 	Compacted bool
-	// Collections and Majors count the collections before the pass. Marking is true if a collection was marking then.
+	// Collections and Majors count all collections and the major ones from the target's start to the pass. Marking is
+	// true if a collection was marking when the pass began.
 	Collections, Majors uint64
 	Marking             bool
-	// Objects, Dead and Free are the numbers of slots of three kinds: with an object, with an object that a collection
-	// found dead and did not sweep yet, and free.
+	// Objects, Dead and Free count slots. A slot of Objects has an object. A slot of Dead has an object that a
+	// collection found dead but did not sweep yet. A slot of Free is empty.
 	Objects, Dead, Free uint64
-	// Types are the types of objects, as ObjectSpace.count_objects names them. Classes are their classes. Both begin
-	// with the entry that has the most bytes.
+	// Types counts objects by their types, as ObjectSpace.count_objects names them. Classes counts the same objects by
+	// their classes. Both begin with the entry that has the most bytes.
 	Types, Classes []HeapKind
 	// Sizes are the sizes of slots, from small to large.
 	Sizes []HeapSize
-	// SurvivedKnown means that HeapKind.Survived is known. A file of a heap dump does not have it.
+	// SurvivedKnown means that HeapKind.Survived is known. It is false for a heap dump that was read from a file,
+	// because the file lacks it.
 	SurvivedKnown bool
 	// Traced is where objects were allocated. It is nil unless the target traces allocations.
 	Traced *HeapTraced
-	// Pause is the stop of the target in which the counted memory was copied. It is nil if the target ran on.
+	// Pause describes the stop of the target during which the counted memory was copied. It is nil if the target was
+	// not stopped.
 	Pause *HeapPause
 }
 
@@ -58,24 +64,25 @@ type HeapTraced struct {
 	Objects uint64
 	// Misfits counts records that were left out, because they changed during the pass or do not fit their object.
 	Misfits uint64
-	// Cut means that records are missing: the target has more than are read, or changed the table too fast.
+	// Cut means that records are missing. Either the target has more records than ddtop reads, or it changed their
+	// table too fast.
 	Cut bool
 	// Places begin with the place that has the most bytes.
 	Places []HeapPlace
 }
 
-// HeapPlace is the objects of one class that a line of the program allocated.
+// HeapPlace describes the objects of one class that one line of the program allocated.
 type HeapPlace struct {
 	Class string
 	Path  string
 	Line  int
 	// Method is the innermost method, which can be written in C, such as "Class#new". It is empty outside methods.
 	Method string
-	// Objects and Bytes are a part of the numbers that the class has in HeapCount.Classes.
+	// Objects and Bytes count only the objects from this place. HeapCount.Classes counts all objects of the class.
 	Objects, Bytes uint64
 }
 
-// HeapKind is the objects of one type or class.
+// HeapKind has the figures for all objects of one type, or of one class.
 type HeapKind struct {
 	Name    string
 	Objects uint64
@@ -87,7 +94,8 @@ type HeapKind struct {
 	// SlotBytes is the size of the slots of all these objects. OtherBytes is the memory outside of slots that belongs
 	// to these objects alone.
 	SlotBytes, OtherBytes uint64
-	// Unsized is how many objects may have memory outside of slots that is missing from OtherBytes.
+	// Unsized is how many objects may have memory outside of slots whose size is not known. OtherBytes lacks this
+	// memory.
 	Unsized uint64
 }
 

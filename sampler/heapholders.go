@@ -1,6 +1,6 @@
 package sampler
 
-// Default limits of a copy of the heap with its references: the number of objects, and their bytes.
+// These are the default limits of a copy of the heap with its references: the number of objects, and their bytes.
 const (
 	DefaultHolderObjects = 2_000_000
 	DefaultHolderBytes   = 500_000_000
@@ -10,16 +10,18 @@ const (
 type HolderOptions struct {
 	// MaxObjects and MaxBytes bound what is copied. A larger heap is an error.
 	MaxObjects, MaxBytes uint64
-	// Contents asks to compare the bytes of Strings, so that equal Strings are found. The bytes are not kept.
+	// Contents is true if the bytes of Strings are to be compared, in order to find equal Strings. The bytes are not
+	// kept.
 	Contents bool
-	// Values asks for the first bytes of the largest Strings and of equal Strings, in Graph.Values. It needs Contents.
-	// Package live sets it from its Options.
+	// Values is true if the first bytes of the largest Strings and of equal Strings are to be put into Graph.Values. It
+	// needs Contents. Package live sets it from its Options.
 	Values bool
-	// Facts asks to fill Graph.Facts, which only a file of the heap needs.
+	// Facts is true if Graph.Facts is to be filled. Only a heap dump that is written to a file needs it.
 	Facts bool
-	// ThreadName returns what may be shown of a thread's name. Nil shows all.
+	// ThreadName returns the part of a thread's name that may be shown. If ThreadName is nil, whole names are shown.
 	ThreadName func(name string) string
-	// Hurry reports whether the rest is to be copied at once, whatever it costs. It may be nil.
+	// Hurry reports whether the remaining memory is to be copied at once, even if this slows the target down. It may be
+	// nil.
 	Hurry func() bool
 	// Progress is called now and then. It may be nil.
 	Progress func(stage string, done, total int)
@@ -36,13 +38,15 @@ type HolderInfo struct {
 	// much can be wrong. Repeated is how many copies were thrown away because objects moved.
 	Cut, Compacted bool
 	Repeated       int
-	// Pause is the stop in which the memory was copied. It is nil if the target ran on.
+	// Pause describes the stop of the target during which the memory was copied. It is nil if the target was not
+	// stopped.
 	Pause *HeapPause
 }
 
 // HeapPause is a stop of the target in which all of its writable memory was copied.
 type HeapPause struct {
-	// BeganNS and EndedNS are the times of the stop, CLOCK_MONOTONIC in ns. NS is how long threads stood still.
+	// BeganNS and EndedNS are the times of the stop, CLOCK_MONOTONIC in ns. NS is how long the target's threads were
+	// stopped.
 	BeganNS, EndedNS, NS int64
 	// Bytes is how much memory was copied.
 	Bytes uint64

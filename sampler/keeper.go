@@ -2,30 +2,30 @@ package sampler
 
 import "github.com/ddtop/ddtop/sampler/intern"
 
-// Generation numbers periods of time, from 1 on. A Dictionary notes in which period an entry was last used. A Keeper
-// begins a new period every half minute. The Dictionary itself begins one after many new requests.
+// Generation is the number of a period of time, from 1 on. A Dictionary notes in which period each entry was last used.
+// A Keeper begins a new period every half minute. The Dictionary itself begins a new one after many new requests.
 type Generation = intern.Generation
 
 // Generation returns the current generation. Callers that cache IDs of frames, stacks, peers, requests or texts must
-// drop them when it changes. Otherwise they may pass on an ID whose entry was evicted. Requests and texts can be
-// evicted one generation later, all other entries some generations later.
+// drop them when the generation changes. Otherwise they may pass on an ID whose entry was evicted. Requests and texts
+// can be evicted when the next generation begins, all other entries only some generations later.
 func (d *Dictionary) Generation() Generation { return Generation(d.generation.Load()) }
 
-// Held returns how many frames and stacks there are that have not been evicted.
+// Held returns how many frames and stacks are stored. Evicted ones do not count.
 func (d *Dictionary) Held() (frames, stacks int) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.frames.Len(), d.stacks.Len()
 }
 
-// HeldPeers returns how many peers there are that have not been evicted.
+// HeldPeers returns how many peers are stored. Evicted ones do not count.
 func (d *Dictionary) HeldPeers() int {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.peers.Len()
 }
 
-// HoldsPeer reports whether an ID's peer has not been evicted.
+// HoldsPeer reports whether the peer of an ID is still stored.
 func (d *Dictionary) HoldsPeer(id PeerID) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -63,12 +63,13 @@ func (d *Dictionary) useSample(s *Sample) {
 	}
 }
 
-// evict removes the stacks, peers, requests and texts whose last use was earlier than the generation in the parameter
-// before. It also removes the frames that only these stacks had, and the threads that ended before goneNS.
+// evict removes the stacks, peers, requests and texts whose last use was earlier than the generation before, the first
+// parameter. It also removes the frames that only these stacks had, and the threads that ended before goneNS.
 func (d *Dictionary) evict(before Generation, goneNS int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	// Evict visits the newest stacks first. So it visits a caller after its callees, which marked it as used.
+	// Evict visits the newest stacks first, so it visits each caller after the stacks that it called. These have
+	// already marked the caller as used.
 	freed := d.stacks.Evict(before, func(n *stackNode, used Generation) {
 		d.stacks.Use(n.parent, used)
 		d.frames.Use(n.frame, used)
@@ -87,22 +88,23 @@ func (d *Dictionary) evict(before Generation, goneNS int64) {
 const (
 	// keeperTurnNS is the length of a generation, in ns.
 	keeperTurnNS = 30e9
-	// keeperSpare is the number of generations that are kept in addition to those that the history needs. One is for
-	// samples whose IDs were interned just before their generation began (a recording's block). One is for samples
-	// that are still shown while they leave the history.
+	// keeperSpare is the number of generations that are kept in addition to the ones that the history needs. The first
+	// is for samples whose IDs were interned just before their generation began: a recording is read in blocks. The
+	// second is for samples that are still shown while they leave the history.
 	keeperSpare = 2
 )
 
-// Keeper removes the entries of a Dictionary that no recent sample refers to. So ddtop's memory does not grow while it
-// watches a program that redefines methods, starts and ends threads, and connects to new peers.
+// Keeper removes the entries of a Dictionary that no recent sample refers to. A program may redefine methods, start and
+// end threads, and connect to new peers all the time. With a Keeper, ddtop's memory does not grow while it watches such
+// a program.
 //
 // This is safe because a sample refers only to entries that were interned in its generation or just before. The
-// exception is a stack that a thread has kept for longer. All callers that intern must therefore drop their IDs at
-// each change of Generation.
+// exception is a stack that a thread has kept for longer. All callers that intern must therefore drop their cached IDs
+// at each change of Generation.
 type Keeper struct {
 	dict   *Dictionary
 	keepNS int64
-	// turns has the generations that may still be needed, and when they began, oldest first.
+	// turns lists the generations whose entries may still be needed, and when each began. The oldest comes first.
 	turns []keeperTurn
 }
 
@@ -116,9 +118,9 @@ func NewKeeper(d *Dictionary, keepNS int64) *Keeper {
 	return &Keeper{dict: d, keepNS: keepNS}
 }
 
-// Call Feed with each sample before the IDs of the next sample are interned, in the goroutine that interns. Every half
-// minute Feed begins a new generation. Then it evicts what is not needed, unless hold is set. That takes about 50 ns
-// per entry of the Dictionary.
+// Feed must be called with each sample before the IDs of the next sample are interned, in the goroutine that interns.
+// Every half minute Feed begins a new generation, and evicts what is not needed. If hold is set, it evicts nothing. The
+// eviction takes about 50 ns per entry of the Dictionary.
 func (k *Keeper) Feed(s *Sample, hold bool) {
 	if n := len(k.turns); n > 0 && s.TimeNS-k.turns[n-1].atNS < keeperTurnNS && s.TimeNS >= k.turns[n-1].atNS {
 		return
@@ -134,7 +136,8 @@ func (k *Keeper) Feed(s *Sample, hold bool) {
 	if hold {
 		return
 	}
-	// The oldest sample that is kept is keepNS older than s. It belongs to the last generation that began before it.
+	// The oldest sample that is kept is keepNS older than s. Its generation is the last one that began before this
+	// sample.
 	oldest := 0
 	for i, t := range k.turns {
 		if t.atNS <= s.TimeNS-k.keepNS {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// churn is a program whose methods are redefined all the time and whose threads begin and end, with its reader. Like
-// sampler/ruby, the reader keeps the IDs of a generation.
+// churn imitates a program whose methods are redefined all the time and whose threads begin and end. It also imitates
+// ddtop's reader of this program. Like sampler/ruby, the reader caches IDs until the generation changes.
 type churn struct {
 	d       *Dictionary
 	rnd     *rand.Rand
@@ -24,7 +24,8 @@ func newChurn(seed uint64) *churn {
 	return &churn{d: NewDictionary(), rnd: rand.New(rand.NewPCG(seed, 5)), cache: map[string]StackID{}, truth: map[StackID]string{}}
 }
 
-// stack returns the ID of a stack of two steady frames and a method of the given name. It uses the cache if possible.
+// stack returns the ID of a stack: two frames that are always the same, and a method of the given name. It takes the ID
+// from the reader's cache if possible.
 func (c *churn) stack(method string) StackID {
 	if g := c.d.Generation(); g != c.seen {
 		c.seen = g
@@ -41,8 +42,8 @@ func (c *churn) stack(method string) StackID {
 	return id
 }
 
-// sample returns the next tick, 500 ms after the last. Thread 1 is parked in one stack forever, and thread 2 alternates
-// between two. The other threads run new methods. One of them ends and another begins.
+// sample returns the sample of the next tick, 500 ms after the last one. Thread 1 always has the same stack, and thread
+// 2 alternates between two stacks. The other threads run new methods. At each tick one of them ends and another begins.
 func (c *churn) sample() *Sample {
 	c.s.TimeNS += 500e6
 	if !c.started {
@@ -72,7 +73,7 @@ func (c *churn) sample() *Sample {
 	return &c.s
 }
 
-// means returns the current meaning of a stack's ID.
+// means returns the frames that a stack's ID means now, as text.
 func (c *churn) means(id StackID) string {
 	frames := c.d.Frames(id, nil)
 	if len(frames) != 3 || c.d.Depth(id) != 3 {
@@ -84,12 +85,12 @@ func (c *churn) means(id StackID) string {
 	return c.d.Frame(frames[0]).Label
 }
 
-// TestKeeper: all IDs in the samples of the history keep their meaning. Other entries are removed soon, and no ID is
-// given twice.
+// TestKeeper: all IDs in the samples of the history keep their meaning. Entries that the history does not need are
+// removed soon, and no ID is given to two entries.
 func TestKeeper(t *testing.T) {
 	const keepNS, hour = 60e9, 7200
-	// Each tick makes a method and a fiber of five threads, each as a frame and as a stack, and one thread. They stay
-	// for the history, and for at most four generations.
+	// Each tick makes 21 entries: one thread, and for five threads a method and a fiber, each as a frame and as a
+	// stack. An entry stays while the history needs it, and then for at most four generations.
 	const limit = (keepNS + 4*keeperTurnNS) / 500e6 * 21
 	c := newChurn(1)
 	k := NewKeeper(c.d, keepNS)
@@ -150,8 +151,8 @@ func TestKeeper(t *testing.T) {
 	}
 }
 
-// TestKeeperHeld: while a caller holds the Dictionary, no entry is evicted. Afterwards all entries that are due are
-// evicted.
+// TestKeeperHeld: while the parameter hold of Feed is set, no entry is evicted. When it is not set again, all entries
+// that the history does not need are evicted.
 func TestKeeperHeld(t *testing.T) {
 	c := newChurn(2)
 	k := NewKeeper(c.d, 10e9)
@@ -195,7 +196,7 @@ func TestEvictedIDsMeanNothing(t *testing.T) {
 	}
 }
 
-// TestInternAllocatesNothing: in the steady state, interning a known value allocates nothing.
+// TestInternAllocatesNothing: if a value is already in the Dictionary, interning it again allocates no memory.
 func TestInternAllocatesNothing(t *testing.T) {
 	d := NewDictionary()
 	f := d.InternFrame(Frame{Label: "a"})
@@ -217,8 +218,8 @@ func BenchmarkEvict(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(frames+stacks), "ns/entry")
 }
 
-// TestKeeperPeers: if a program connects to new peers all the time, beside a steady one, it takes no more room with
-// time. The peers of the history keep their meaning, and evicted peers have none.
+// TestKeeperPeers: a program connects to new peers all the time, and keeps one connection. The number of stored peers
+// does not grow with time. The peers in the history keep their meaning, and the IDs of evicted peers have none.
 func TestKeeperPeers(t *testing.T) {
 	const keepNS, hour = 60e9, 7200
 	d := NewDictionary()
@@ -234,7 +235,7 @@ func TestKeeperPeers(t *testing.T) {
 	for tick := range hour {
 		name := fmt.Sprint("10.0.0.6:", tick)
 		s := Sample{TimeNS: int64(tick+1) * 500e6, Threads: []Thread{
-			// This thread is blocked all along, so the reader does not intern its peer again.
+			// This thread waits for the same peer during the whole test, so the reader does not intern the peer again.
 			{ID: 1, Kernel: Kernel{Peer: steady}},
 			{ID: 2, Kernel: Kernel{Peer: d.InternPeer(Peer{Kind: PeerTCP, Remote: name})}},
 		}}
@@ -254,7 +255,7 @@ func TestKeeperPeers(t *testing.T) {
 			t.Fatalf("at %d s the steady peer is gone", s.TimeNS/1e9)
 		}
 	}
-	// These are the peers of the history and of at most four generations.
+	// The limit counts the peers in the history, and the peers of at most four generations.
 	if limit := int((keepNS+4*keeperTurnNS)/500e6) + 2; most > limit {
 		t.Errorf("%d peers held at once, %d at most", most, limit)
 	}
@@ -263,8 +264,9 @@ func TestKeeperPeers(t *testing.T) {
 	}
 }
 
-// TestKeeperWorks: if a server has new requests and statements all the time, beside a steady request, it takes no more
-// room with time. The requests of the history keep their meaning, and evicted requests have none.
+// TestKeeperWorks: a server has new requests and statements all the time, and one request that stays. The number of
+// stored requests does not grow with time. The requests in the history keep their meaning, and the IDs of evicted
+// requests have none.
 func TestKeeperWorks(t *testing.T) {
 	const keepNS, hour = 60e9, 7200
 	d := NewDictionary()
@@ -306,7 +308,7 @@ func TestKeeperWorks(t *testing.T) {
 			t.Fatalf("at %d s the steady request is gone", s.TimeNS/1e9)
 		}
 	}
-	// These are the requests of the history and of at most four generations.
+	// The limit counts the requests in the history, and the requests of at most four generations.
 	if limit := int((keepNS+4*keeperTurnNS)/500e6) + 2; most > limit {
 		t.Errorf("%d requests held at once, %d at most", most, limit)
 	}

@@ -1,6 +1,6 @@
 package sampler
 
-// Kinds of memory of a process. Each resident byte belongs to one of them.
+// These are the kinds of memory of a process. Each resident byte belongs to one of them.
 const (
 	MemoryRuby   = "Ruby's heap pages"
 	MemoryMalloc = "malloc arenas"
@@ -20,7 +20,8 @@ type MemoryParts struct {
 	// Parts add up to RSS. The largest comes first.
 	Parts  []MemoryPart
 	Malloc MallocMemory
-	// Copied is nil if the process was not forked by a process that still lives, or if that cannot be read.
+	// Copied compares the process with its parent. It is nil if the process was not forked by a process that still
+	// lives, or if that cannot be read.
 	Copied *CopiedMemory
 	// Asked is a sentence about the code that asked the kernel for most of the memory that stays. If this code is not
 	// known, the sentence says why. It is empty if requests for memory were not followed.
@@ -39,8 +40,8 @@ type MallocMemory struct {
 	Allocator string
 	// Arenas counts glibc's arenas: [heap] and the areas of 64 MiB.
 	Arenas int
-	// Bytes is the resident memory of the arenas. Free is the part of it in free blocks. Blocks in malloc's caches for
-	// quick reuse count as used. Free is nil if it is not known of all arenas.
+	// Bytes is the resident memory of the arenas. Free is the part of it that is in free blocks. Blocks that malloc
+	// keeps in its caches for quick reuse count as used. Free is nil if it is not known for all arenas.
 	Bytes uint64
 	Free  *uint64
 }

@@ -4,11 +4,11 @@ package sampler
 type NativeFrame struct {
 	// Name is the function's symbol. It is empty if no symbol table of the file names the function.
 	Name string
-	// Library is what people call the file: libruby for libruby-3.1.so.3.1. Path is the file's path.
+	// Library is the short name of the file: libruby for libruby-3.1.so.3.1. Path is the file's path.
 	Library, Path string
-	// If a function has no name here, other tools can find its name by BuildID, Offset and Function. BuildID is the
-	// linker's id of the file. Offset is where in the file the function continues, and Function where it begins.
-	// Function is zero if it is not known.
+	// BuildID, Offset and Function identify a function that has no name here, so that other tools can find its name.
+	// BuildID is the linker's id of the file. Offset is where in the file the function continues, and Function where it
+	// begins. Function is zero if it is not known.
 	BuildID          string
 	Offset, Function uint64
 }

@@ -9,19 +9,20 @@ import (
 const (
 	// maxNativeRun limits how many C functions one Frame stands for.
 	maxNativeRun = 32
-	// MissingNative is the label of the frame for C functions that could not be read, although the functions that they
-	// called could.
+	// MissingNative is the label of a frame that stands for C functions that could not be read. It is used if the
+	// functions that they called could be read.
 	MissingNative = "C functions that could not be read"
-	// kernelPart is the Library of the frame that says in words what the kernel does for the innermost C function.
+	// kernelPart is the Library of a special frame: its label says in words what the kernel does for the innermost C
+	// function.
 	kernelPart = "kernel"
 )
 
 // NativeCode says which C functions a Frame of a native stack stands for. It is empty for other frames.
 type NativeCode struct {
-	// Library and BuildID are as in NativeFrame. The Path of the Frame is the file's.
+	// Library and BuildID are as in NativeFrame. The path of the library's file is Frame.Path.
 	Library, BuildID string
-	// Places has Offset and Function of each function in hexadecimal, innermost first: "24a1c0-24a100 2c00d4-2c0000".
-	// Only functions without a name share a Frame.
+	// Places has Offset and Function of each C function in hexadecimal, innermost first: "24a1c0-24a100 2c00d4-2c0000".
+	// A Frame stands for several functions only if they have no names.
 	Places string
 }
 
@@ -85,8 +86,8 @@ func (s *NativeStack) framesOf() (out []Frame) {
 	return out
 }
 
-// InternNative returns the ID of a Ruby stack with the C functions that its innermost frame called, and with what
-// the kernel does for them. It is zero if there is neither.
+// InternNative returns the ID of a Ruby stack to which frames are added: the C functions that its innermost frame
+// called, and what the kernel does for them. It is zero if there is nothing to add.
 func (d *Dictionary) InternNative(ruby StackID, native *NativeStack) StackID {
 	frames := native.framesOf()
 	if len(frames) == 0 {
@@ -99,7 +100,7 @@ func (d *Dictionary) InternNative(ruby StackID, native *NativeStack) StackID {
 	return id
 }
 
-// NativeStack returns the C functions of a thread's Native stack. It has no Frames if there are none.
+// NativeStack returns the C functions of the stack t.Native. The result has no Frames if there are none.
 func (d *Dictionary) NativeStack(t *Thread) (out NativeStack) {
 	for id := t.Native; id != 0 && id != t.Stack; {
 		caller, frame := d.Stack(id)
@@ -119,5 +120,5 @@ func (d *Dictionary) NativeStack(t *Thread) (out NativeStack) {
 	return out
 }
 
-// maxNativeFrames bounds the functions of one native stack, which has 1,024 at most (sampler/native).
+// maxNativeFrames bounds the C functions of one native stack. sampler/native reads at most 1,024.
 const maxNativeFrames = 1024

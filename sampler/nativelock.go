@@ -8,7 +8,7 @@ type LockState uint8
 
 // The states of a NativeLock.
 const (
-	// LockUnknown means that a thread may hold the lock.
+	// LockUnknown means that it is not known whether a thread of the process holds the lock.
 	LockUnknown LockState = iota
 	// LockHeld means that a thread of the process holds the lock.
 	LockHeld
@@ -24,15 +24,16 @@ func (s LockState) String() string {
 	return wordOf(s, "unknown", "unknown", "held", "lost", "inherited")
 }
 
-// NativeLocks are the locks of C code that threads wait for. They are read about once a second while a thread waits for
-// one.
+// NativeLocks are the locks of C code that threads wait for. They are read about once a second while at least one
+// thread waits for such a lock.
 type NativeLocks struct {
 	// AtNS is when they were read, CLOCK_MONOTONIC in ns.
 	AtNS int64
 	List []NativeLock
 }
 
-// Lost returns the lock with the most waiters that no thread of the process holds, or nil.
+// Lost returns a lock that no thread of the process can release: the one with the most waiters. It returns nil if there
+// is no such lock.
 func (n *NativeLocks) Lost() (most *NativeLock) {
 	if n == nil {
 		return nil
@@ -53,10 +54,10 @@ type NativeLock struct {
 	// known.
 	Function, Library string
 	State             LockState
-	// Owner is the TID in the mutex, in the process's PID namespace. It is zero for locks that have none. Holder is
-	// the owner if the owner is a Ruby thread. If the State is LockUnknown, Holder is the thread that may hold the
-	// lock. It is set only if a single thread is inside the function that takes the lock. FromPID is zero unless the
-	// State is LockInherited.
+	// Owner is the thread id (TID) that the mutex itself stores, in the process's PID namespace. It is zero for locks
+	// that store none. Holder is the same thread if it is a Ruby thread. If the State is LockUnknown, Holder is a
+	// thread that may hold the lock. In this case it is set only if a single thread is inside the function that takes
+	// the lock. FromPID is zero unless the State is LockInherited.
 	Owner   int32
 	Holder  ThreadID
 	FromPID int32

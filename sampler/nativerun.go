@@ -10,8 +10,8 @@ import (
 // MaxNativeRuns bounds Sample.Runs.
 const MaxNativeRuns = 4096
 
-// NativeRun is the stack of a thread at an instant at which it ran. The kernel's clock records one 49 times a second
-// on each CPU.
+// NativeRun is the stack of a thread at an instant at which the thread ran. The kernel's clock records 49 such stacks a
+// second on each CPU.
 type NativeRun struct {
 	// AtNS is the instant, CLOCK_MONOTONIC in ns.
 	AtNS   int64
@@ -23,13 +23,14 @@ type NativeRun struct {
 	Holds, Collects bool
 }
 
-// RunningCounts counts the stacks of running threads since ddtop began to take them.
+// RunningCounts counts the stacks of running threads since ddtop began to record such stacks.
 type RunningCounts struct {
 	// Read counts the stacks whose C functions fit Ruby's frames. Refused counts the stacks that do not fit, mostly
 	// because a call or a return was half done. Short counts the stacks whose copy ends before it reaches the
 	// interpreter.
 	Read, Refused, Short uint64
-	// Lost counts the stacks that could not be copied, or that are in no sample because they were not named in time.
+	// Lost counts the stacks that could not be copied, and the stacks whose functions were not named in time for a
+	// sample.
 	Lost uint64
 	// Alone counts the stacks of threads that Ruby does not know.
 	Alone uint64
@@ -38,14 +39,14 @@ type RunningCounts struct {
 }
 
 const (
-	// maxAlone bounds the threads unknown to Ruby whose stacks are kept. maxAloneStacks bounds the stacks of each.
-	// Further ones are only counted.
+	// maxAlone bounds how many threads unknown to Ruby have their stacks kept. maxAloneStacks bounds the kept stacks of
+	// each. Stacks beyond these limits are only counted.
 	maxAlone, maxAloneStacks = 256, 256
 )
 
 // AloneRuns are the stacks of a running thread that Ruby does not know.
 type AloneRuns struct {
-	// Taken is how many stacks were taken. Stacks has the different ones that are kept.
+	// Taken is how many stacks were taken. Stacks has the stacks that are kept, each different stack once.
 	Taken  int
 	Stacks []AloneRun
 }

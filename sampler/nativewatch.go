@@ -6,26 +6,28 @@ import (
 )
 
 const (
-	// nativeWantedNS is how long a thread's native stack is wanted after the last time a consumer asked for it, in ns.
+	// nativeWantedNS is how long ddtop reads a thread's native stack after a consumer last asked for it, in ns.
 	nativeWantedNS = 10_000_000_000
-	// MaxNativeStays bounds the threads whose native stacks are wanted at the same time.
+	// MaxNativeStays bounds for how many threads consumers can ask for native stacks at the same time.
 	MaxNativeStays = 1024
 )
 
-// NativeStay is the native stack of a thread that stays at one place.
+// NativeStay is the native stack of a thread that has not run for a while (see NativeWatch).
 type NativeStay struct {
 	NativeStack
-	// Stack and Turns identify the stay: the thread's Ruby stack, and how often it had got a CPU (Kernel.Turns).
+	// Stack and Turns identify the stay. Stack is the thread's Ruby stack. Turns is how often the thread had got a CPU
+	// (Kernel.Turns), so a thread that ran has a new stay.
 	Stack StackID
 	Turns int64
-	// SinceNS is when the thread was first seen in the stay, and AtNS when the stack was read, CLOCK_MONOTONIC in ns.
+	// SinceNS is when the thread was first seen at this place. AtNS is when its stack was read. Both are
+	// CLOCK_MONOTONIC in ns.
 	SinceNS, AtNS int64
 }
 
 // NativeCounts counts the readings of native stacks since the attach.
 type NativeCounts struct {
 	// Read counts the stacks that were kept. Cut counts the kept stacks that lack their outer frames. Moved counts the
-	// readings during which the thread ran. Refused counts the stacks that do not fit Ruby's frames.
+	// readings that were dropped because the thread ran. Refused counts the stacks that do not fit Ruby's frames.
 	Read, Cut, Moved, Refused uint64
 }
 
@@ -35,8 +37,8 @@ type NativeCounts struct {
 type NativeWatch struct {
 	mu     sync.Mutex
 	wanted map[ThreadID]int64 // until when, CLOCK_MONOTONIC in ns
-	// all is the time until which the stacks of all threads are wanted. changes counts the calls of Keep that changed
-	// what is known.
+	// all is the time until which consumers want the stacks of all threads. changes counts the calls of Keep that
+	// changed a stored stack.
 	all     int64
 	changes atomic.Uint64
 	stays   map[ThreadID]NativeStay
@@ -74,14 +76,14 @@ func (w *NativeWatch) WantAll(nowNS int64) {
 	w.all = nowNS + nativeWantedNS
 }
 
-// WantsAll reports whether all threads are wanted at a time.
+// WantsAll reports whether the stacks of all threads are wanted at the time nowNS.
 func (w *NativeWatch) WantsAll(nowNS int64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return nowNS <= w.all
 }
 
-// Changes returns how often the stacks that Stays passes have changed.
+// Changes returns how often the stored stacks have changed. Stays passes these stacks to its fn.
 func (w *NativeWatch) Changes() uint64 { return w.changes.Load() }
 
 // Stays calls fn with each thread whose stack is known, and the stack.
@@ -93,7 +95,7 @@ func (w *NativeWatch) Stays(fn func(ThreadID, *NativeStay)) {
 	}
 }
 
-// AppendWanted appends the threads that are wanted at a time, in no order.
+// AppendWanted appends the threads whose stacks are wanted at the time nowNS, in no order.
 func (w *NativeWatch) AppendWanted(ids []ThreadID, nowNS int64) []ThreadID {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -107,7 +109,7 @@ func (w *NativeWatch) AppendWanted(ids []ThreadID, nowNS int64) []ThreadID {
 	return ids
 }
 
-// Keep stores the stack of a thread. A nil stay means that the thread has moved.
+// Keep stores the native stack of a thread. If stay is nil, the thread has moved, and its stored stack is removed.
 func (w *NativeWatch) Keep(id ThreadID, stay *NativeStay) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -141,7 +143,8 @@ func (w *NativeWatch) Counts() (c NativeCounts, failed string) {
 	return w.counts, w.failed
 }
 
-// Of returns the native stack of a thread of a sample. ok is false if it is not known, or belongs to an earlier stay.
+// Of returns the stored native stack of a thread in a sample. ok is false if there is none, or if the thread has run
+// since the stack was read.
 func (w *NativeWatch) Of(t *Thread) (stay NativeStay, ok bool) {
 	if w == nil {
 		return stay, false
@@ -155,7 +158,7 @@ func (w *NativeWatch) Of(t *Thread) (stay NativeStay, ok bool) {
 	return stay, true
 }
 
-// NativeStay returns the native stack of a thread that stays at one place. ok is false if it is not known.
+// NativeStay returns the native stack of a thread that has not run for a while. ok is false if the stack is not known.
 func (s *Sample) NativeStay(id ThreadID) (stay NativeStay, ok bool) {
 	if s == nil || s.Native == nil {
 		return stay, false

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestNativeStayIsOfOneStay: if a thread has had a CPU since its native stack was read, or has another Ruby stack, the
-// native stack is not shown.
+// TestNativeStayIsOfOneStay: a native stack is valid only until the thread runs again. If the thread got a CPU after
+// the reading, or has another Ruby stack, the native stack is not shown.
 func TestNativeStayIsOfOneStay(t *testing.T) {
 	w := new(NativeWatch)
 	w.Want(1, 100)
@@ -44,8 +44,8 @@ func TestNativeStayIsOfOneStay(t *testing.T) {
 	}
 }
 
-// TestNativeStackOfDictionary: a Dictionary returns the C functions of a stack, why some are missing, and what the
-// kernel does. The kernel's text alone also makes a stack.
+// TestNativeStackOfDictionary: a Dictionary returns the C functions of a stack, the reason why some are missing, and a
+// text about what the kernel does. A stack may consist of this text alone.
 func TestNativeStackOfDictionary(t *testing.T) {
 	d := NewDictionary()
 	ruby := d.InternStack(0, d.InternFrame(Frame{Label: "IO#fsync", C: true}))

@@ -10,9 +10,11 @@ import (
 type Origin uint8
 
 const (
-	// OriginUnknown means that the origin is not known. Frames of recordings that are too old to have origins have it.
+	// OriginUnknown means that the origin is not known. Old recordings store no origins, so all of their frames have
+	// it.
 	OriginUnknown Origin = iota
-	// OriginApp is the program itself: all code that has none of the other origins.
+	// OriginApp means that the code belongs to the program itself. It is used for all code that has none of the other
+	// origins.
 	OriginApp
 	// OriginGem is code of the gem that Frame.Gem names.
 	OriginGem
@@ -21,21 +23,21 @@ const (
 	// OriginCore is a C function, either of Ruby or of an extension. It is also the part of Ruby that is written in
 	// Ruby (<internal:…>).
 	OriginCore
-	// OriginEval is code made at run time, if Ruby does not report which file evaluates it.
+	// OriginEval is code made at run time by eval, if Ruby does not report which file called eval.
 	OriginEval
 	// NumOrigins is the number of origins.
 	NumOrigins
 )
 
-// String returns the word of dumps and legends: app, gem, stdlib, core, eval; unknown.
+// String returns the word for the origin in dumps and legends: app, gem, stdlib, core, eval, or unknown.
 func (o Origin) String() string {
 	return wordOf(o, "unknown", "unknown", "app", "gem", "stdlib", "core", "eval")
 }
 
-// From returns where a frame's code comes from. If its Origin is not known (code that was evaluated, or a recording of
-// an earlier version), From decides by the path. It knows the layouts of RubyGems (…/gems/NAME-VERSION/), Bundler
-// (…/bundler/gems/) and Ruby's own installers (…/lib/ruby/VERSION/). For a C function, the path is its caller's and
-// proves nothing. From never returns OriginUnknown.
+// From returns where a frame's code comes from. If its Origin is not known, From decides by the path. This happens for
+// code that was evaluated, and in recordings of an earlier version. From knows the layouts of RubyGems
+// (…/gems/NAME-VERSION/), Bundler (…/bundler/gems/) and Ruby's own installers (…/lib/ruby/VERSION/). The path of a C
+// function is its caller's path, so it does not show where the function comes from. From never returns OriginUnknown.
 func (f *Frame) From() Origin {
 	switch file, evaluated := EvalFile(f.Path); {
 	case evaluated && (f.Origin == OriginEval || f.Origin == OriginUnknown):
@@ -60,8 +62,9 @@ func originOfPath(file string) Origin {
 	return OriginApp
 }
 
-// EvalFile returns the file that called eval, for code that was evaluated without a file name. Ruby 3.3 and later name
-// such code "(eval at FILE:LINE)". FILE can be such a name again. ok is false for any other path.
+// EvalFile returns the file that called eval, for code that was evaluated without a file name. Ruby 3.3 and later give
+// such code the path "(eval at FILE:LINE)". FILE itself can be such a path, if evaluated code called eval again. ok is
+// false for any other path.
 func EvalFile(path string) (file string, ok bool) {
 	const before = "(eval at "
 	for strings.HasPrefix(path, before) {
@@ -75,9 +78,9 @@ func EvalFile(path string) (file string, ok bool) {
 	return path, ok
 }
 
-// Own reports whether a frame is the program's own code, which its developer can change. Code that a program reads
-// from a file and evaluates under a relative name counts as its own, for example templates and a server's config.ru.
-// Libraries use absolute paths, or names with brackets.
+// Own reports whether a frame is the program's own code, which its developer can change. This includes code that a
+// program reads from a file and evaluates under a relative file name, such as templates and a server's config.ru.
+// Libraries evaluate code under absolute paths, or under names with brackets.
 func (f *Frame) Own() bool {
 	switch f.From() {
 	case OriginApp:

@@ -1,7 +1,7 @@
 package sampler
 
-// Priority is how urgently the kernel runs the sampling thread. On a full machine, a thread of normal priority gets a
-// CPU just when another thread blocks. So it sees too many hand-overs of the GVL
+// Priority is how urgently the kernel runs ddtop's sampling thread. If all CPUs are busy, a thread of normal priority
+// gets a CPU just when another thread blocks. Its samples would then show too many hand-overs of the GVL
 // (docs/internals/threads.md#rubys-thread-events).
 type Priority uint8
 
@@ -9,7 +9,7 @@ type Priority uint8
 const (
 	// PriorityUnknown means that the priority was not read, or that the recording is too old to have it.
 	PriorityUnknown Priority = iota
-	// PriorityNormal is the priority of any other program.
+	// PriorityNormal is the normal priority, which other programs have, too.
 	PriorityNormal
 	// PriorityRaised is a negative nice value.
 	PriorityRaised

@@ -9,45 +9,48 @@ import (
 // Figure is a kind of figure that ddtop shows. Each kind needs its own number of samples.
 type Figure uint8
 
-// The kinds of figures, the ones that need less before the ones that need more.
+// These are the kinds of figures. Kinds that need fewer samples come first.
 const (
-	// FigureStates are shares of time by state, and the shares of a CPU and of the collector that follow from them.
+	// FigureStates are the shares of time that threads spend in each state. The shares of a CPU and of the collector
+	// are computed from them.
 	FigureStates Figure = iota
-	// FigureWaits are waits for the GVL: how many, and how long.
+	// FigureWaits are figures about waits for the GVL: their number and their length.
 	FigureWaits
-	// FigureStacks are shares of time by method, and who is to blame for waits.
+	// FigureStacks are figures that need stacks: the shares of time by method, and which methods make other threads
+	// wait.
 	FigureStacks
-	// FigureRequests are requests and jobs: how many, and how long.
+	// FigureRequests are figures about requests and jobs: their number and their duration.
 	FigureRequests
 	NumFigures
 )
 
-// QualityWindow is the time that most figures cover: the window of the screen and of findings.
+// QualityWindow is the time that most figures cover. The screen and the findings use this time.
 const QualityWindow = 10 * time.Second
 
-// QualityMargin sets the rates that ddtop chooses: they give QualityMargin times the least quality. A margin of 2
-// keeps figures from appearing and vanishing with each change of the rates.
+// QualityMargin is a factor for the rates that ddtop chooses. At these rates a figure has QualityMargin times the
+// quality that it needs at least. With a margin of 2, figures do not appear and vanish whenever the rates change a
+// little.
 const QualityMargin = 2
 
-// LeastQuality is the quality that a kind of figure needs. A figure with less is not shown. A zero field means that
-// the kind does not need it.
+// LeastQuality is the quality that a kind of figure needs. A figure with a lower quality is not shown. If a field is
+// zero, the kind has no such requirement.
 type LeastQuality struct {
 	Figure Figure
 	// Name is the kind's word in JSON.
 	Name string
 	// Samples is the least number of samples in the time that the figure covers. Stacks is the least number of samples
-	// with stacks. A process that is idle for a part of the time needs fewer.
+	// with stacks. If the process is idle for a part of this time, fewer samples are enough.
 	Samples, Stacks int64
 	// Apart is the longest mean time between two samples while the process works. StacksApart is the same for samples
-	// with stacks. Idle time, and changes that the kernel or a probe reports, need no samples.
+	// with stacks. Idle time needs no samples. Neither do changes of the GVL that the kernel or a probe reports.
 	Apart, StacksApart time.Duration
 	// Why says in a sentence what is wrong with a figure below this quality.
 	Why string
 }
 
 // LeastQualities holds the least quality of each kind of figure, by Figure. With n samples, the error of a share p is
-// √(p(1−p)/n): at most 7 percentage points for 50 samples and 11 for 20. Waits need a sample every 100 ms. This is
-// Ruby's time slice, and so the length of a wait behind one thread that computes.
+// √(p(1−p)/n): at most 7 percentage points for 50 samples and 11 for 20. Figures of waits need a sample every 100 ms.
+// This is Ruby's time slice. A wait lasts that long if one other thread computes.
 var LeastQualities = [NumFigures]LeastQuality{
 	{Figure: FigureStates, Name: "states", Samples: 50,
 		Why: "a share of fewer than 50 samples is off by 7 points or more"},
@@ -68,9 +71,9 @@ func (f Figure) String() string {
 }
 
 // LeastRates returns the rates, in Hz, at which the figures of a window have QualityMargin times their least quality.
-// It considers the kinds of figures below the parameter kinds. NumFigures means all of them. exact is set for a
-// process whose changes are known without samples. A window shorter than QualityWindow has no figures of stacks, so it
-// does not raise stackHz.
+// It considers the kinds of figures below the parameter kinds. NumFigures means all of them. exact is set for a process
+// whose changes of the GVL are known without samples. A window shorter than QualityWindow shows no figures of stacks,
+// so it does not raise stackHz.
 func LeastRates(window time.Duration, exact bool, kinds Figure) (lockHz, stackHz float64) {
 	per := func(n int64, of, apart time.Duration) float64 {
 		hz := float64(n) / of.Seconds()
@@ -86,36 +89,36 @@ func LeastRates(window time.Duration, exact bool, kinds Figure) (lockHz, stackHz
 		}
 		stackHz = max(stackHz, per(q.Stacks, max(window, QualityWindow), q.StacksApart))
 	}
-	// A reading of stacks that is due takes place in the next tick. If ticks came only as often as stacks, every other
+	// When it is time for a reading of stacks, the next tick does it. With as many ticks as readings, every other
 	// reading would be late. So there are at least twice as many ticks.
 	return max(lockHz, 2*stackHz), stackHz
 }
 
-// Quality says how many samples and changes the figures of a period are based on.
+// Quality says on how many samples and changes of the GVL the figures of a period are based.
 type Quality struct {
-	// SpanNS is the length of the period. IdleNS is the part of it in which no thread ran or waited and ddtop's clock
-	// had slowed down.
+	// SpanNS is the length of the period. IdleNS is the part of it in which ddtop's clock had slowed down, because no
+	// thread ran or waited.
 	SpanNS, IdleNS int64
-	// PolledNS is the part of the period that is known only by samples. PolledSteps is the number of intervals between
-	// two samples in it. Neither includes idle time.
+	// PolledNS is the part of the period that is known only by samples, because no changes were reported. PolledSteps
+	// counts the steps from one sample to the next in this part. Neither includes idle time.
 	PolledNS, PolledSteps int64
-	// Samples is the number of samples, Stacks the number of samples with stacks. Looks is the number of other samples
-	// for which the stack of a single thread was read, because it began something, such as a request.
+	// Samples is the number of samples, Stacks the number of samples with the stacks of all threads. Looks counts other
+	// samples, which read the stack of a single thread because it began something, such as a request.
 	Samples, Stacks, Looks int64
-	// Found is the number of requests that are known by changes, without a sample. Unfound is the number of requests
-	// of which changes show only that they began.
+	// Found is the number of requests that reported changes show in full, without a sample. Unfound is the number of
+	// requests of which changes show only that they began.
 	Found, Unfound int64
 }
 
-// polledShare is the largest part of a period that may be known only by samples if the period counts as exact. The
-// part is never zero, because exact changes begin a moment after the attach.
+// polledShare is the largest part of a period that may be known only by samples while the period still counts as exact.
+// This part is never zero, because the reports of changes begin a moment after the attach.
 const polledShare = .05
 
-// mostUnfound limits the part of the requests that are unfound. Up to this part, figures of requests are shown even if
-// there are too few samples. Figures are marked as lower bounds already at a smaller part.
+// mostUnfound is the largest part of the requests that may be unfound while figures of requests are shown despite too
+// few samples. At a smaller part these figures are already marked as lower bounds.
 const mostUnfound = .2
 
-// finds reports whether changes show nearly all requests, so that requests need no samples.
+// finds reports whether reported changes show nearly all requests. In this case figures of requests need no samples.
 func (q *Quality) finds() bool {
 	return q.Found > 0 && float64(q.Unfound) <= mostUnfound*float64(q.Found+q.Unfound)
 }
@@ -128,7 +131,7 @@ func (q *Quality) Add(x *Quality) {
 	q.Found, q.Unfound = q.Found+x.Found, q.Unfound+x.Unfound
 }
 
-// Since returns what was added since x, which is an earlier state of q.
+// Since returns the part of q that was added after x, an earlier value of q.
 func (q Quality) Since(x *Quality) Quality {
 	return Quality{
 		SpanNS: q.SpanNS - x.SpanNS, IdleNS: q.IdleNS - x.IdleNS, PolledNS: q.PolledNS - x.PolledNS, PolledSteps: q.PolledSteps - x.PolledSteps,
@@ -137,7 +140,7 @@ func (q Quality) Since(x *Quality) Quality {
 	}
 }
 
-// Over returns the quality of a period of the given length, in ns, if it were sampled like q.
+// Over returns the quality that a period of the given length, in ns, would have if it were sampled like q.
 func (q Quality) Over(ns int64) Quality {
 	if q.SpanNS == 0 {
 		return q
@@ -151,15 +154,15 @@ func (q Quality) Over(ns int64) Quality {
 	}
 }
 
-// polled returns the part of the period that is known only by samples, from 0 to 1. Only this part of a share has the
-// error of the samples. So if polled is 0.5, a quarter (polled²) of the samples gives the same error.
+// polled returns the part of the period that is known only by samples, from 0 to 1. A share has an error only in this
+// part. So if polled is 0.5, a quarter (polled²) of the samples gives the same error.
 func (q *Quality) polled() float64 { return float64(q.PolledNS) / float64(max(q.SpanNS, 1)) }
 
 // Exact reports whether nearly all of the time is known without samples.
 func (q *Quality) Exact() bool { return float64(q.PolledNS) <= polledShare*float64(q.SpanNS) }
 
-// ApartNS returns the mean interval between two samples while the process worked, in ns. It is zero if changes are
-// known without samples.
+// ApartNS returns the mean time from one sample to the next while the process worked, in ns. It is zero if all changes
+// are known without samples.
 func (q *Quality) ApartNS() int64 {
 	if q.PolledSteps == 0 {
 		return 0
@@ -176,7 +179,8 @@ func (q *Quality) StacksApartNS() int64 {
 	return (q.SpanNS - q.IdleNS) / q.Stacks
 }
 
-// Lacks returns a sentence about what a kind of figure lacks. It is empty if the figure has its least quality.
+// Lacks returns a sentence about why a kind of figure has less than its least quality. It is empty if the quality is
+// enough.
 func (q *Quality) Lacks(f Figure) string {
 	least := &LeastQualities[f]
 	busyNS := q.SpanNS - q.IdleNS

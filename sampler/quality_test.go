@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestLacks: a figure lacks something just below its least quality, and nothing at this quality. Evidence without
-// samples, and idle time, count as full quality.
+// TestLacks: a figure lacks quality just below its least quality, and lacks nothing at exactly this quality. Time that
+// is known without samples, and idle time, count as full quality.
 func TestLacks(t *testing.T) {
 	const second = int64(time.Second)
 	polled := func(span, samples, stacks int64) Quality {
@@ -56,8 +56,8 @@ func TestLacks(t *testing.T) {
 	}
 }
 
-// TestLeastRates: at the rates that a budget aims at, each figure of the window has its least quality. It has this
-// quality at half of these rates, too.
+// TestLeastRates: at the rates that LeastRates returns, each figure of the window has its least quality. It has this
+// quality even at half of these rates.
 func TestLeastRates(t *testing.T) {
 	for _, window := range []time.Duration{time.Second, QualityWindow, time.Minute} {
 		for _, exact := range []bool{false, true} {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestShare: if many processes are read at once, they share at most twice the limit. A process that is alone has the
-// whole limit.
+// TestShare: if many processes are read at once, their limits together are at most twice the full limit. A single
+// process has the full limit.
 func TestShare(t *testing.T) {
 	for _, limit := range []int{64, 20_000, 48 << 20, 96 << 20} {
 		for n := range 65 {
@@ -21,8 +21,8 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// TestRoom: 64 processes that make names without end take at most twice the room together, whatever their order. The
-// last process still gets its part. A Dictionary without references gives its room back.
+// TestRoom: 64 processes that make names without end take together at most twice the room, in whatever order they run.
+// Even the last process gets its part. When nothing refers to a Dictionary any longer, its memory returns to the room.
 func TestRoom(t *testing.T) {
 	const n, limit = 64, 16 << 20
 	room := NewRoom(limit, n)
@@ -37,7 +37,7 @@ func TestRoom(t *testing.T) {
 		all = append(all, d)
 		sum += d.Bytes()
 	}
-	// Each process can exceed its part by a page of a table and by the stand-ins of left-out entries.
+	// Each process can exceed its part a little: by one page of a table, and by the entries that replace refused ones.
 	const page = 64 << 10
 	t.Logf("%d KB of %d KB, the last one %d KB", sum>>10, limit>>10, all[n-1].Bytes()>>10)
 	if sum > 2*limit+n*page {
@@ -58,7 +58,7 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestRoomEvicts: evicted entries give their memory back to the room.
+// TestRoomEvicts: when entries are evicted from a Dictionary, their memory returns to the room.
 func TestRoomEvicts(t *testing.T) {
 	room := NewRoom(8<<20, 64)
 	d := room.NewDictionary()

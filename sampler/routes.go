@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// maxRoutes limits the patterns of paths whose route is remembered.
+// maxRoutes limits for how many patterns of paths the route is remembered.
 const maxRoutes = 1024
 
-// learn remembers the route that a framework gave to a request, for other requests whose paths have the same pattern.
-// The parameter path is this pattern. If a pattern has two routes, neither is used for other requests. If the
-// remembered name says that no route matched (see unserved), the first real route replaces it. The caller holds mu.
+// learn remembers the route that a framework gave to a request. Other requests whose paths have the same pattern can
+// then use it. The parameter path is this pattern. If a pattern has two routes, neither is used for other requests. If
+// the remembered name says that no route matched (see unserved), the first real route replaces it. The caller holds mu.
 func (d *entries) learn(path, route string) {
 	was, known := d.routes[path]
 	switch {
@@ -32,8 +32,8 @@ func (d *entries) learn(path, route string) {
 		}
 	}
 	d.routes[path] = route
-	// A framework's route can look like the pattern of a path, such as "GET /orders/:id". Then other requests with
-	// this very pattern have this route, too.
+	// A framework's route can look like the pattern of a path, such as "GET /orders/:id". In this case other requests
+	// whose pattern is exactly this text have this route, too.
 	if strings.Contains(route, " /") && !unserved(route) {
 		if own, known := d.routes[route]; !known {
 			d.routes[route] = route
@@ -44,21 +44,21 @@ func (d *entries) learn(path, route string) {
 	d.renames.Add(1)
 }
 
-// unserved reports whether a name says that no route matched: "404 GET /nosuch".
+// unserved reports whether a name says that the server found no route for the request, such as "404 GET /nosuch".
 func unserved(name string) bool {
 	status, _, _ := strings.Cut(name, " ")
 	return IsStatus(status)
 }
 
-// IsStatus reports whether s is a status of HTTP.
+// IsStatus reports whether s has the form of an HTTP status: three digits.
 func IsStatus(s string) bool { return len(s) == 3 && strings.Trim(s, "0123456789") == "" }
 
 // Renames returns how often Routes has changed.
 func (d *Dictionary) Renames() uint64 { return d.renames.Load() }
 
-// Routes returns the learned routes, for requests whose own route is not known. A key is the name that such a request
-// has: its method and the pattern of its path. Patterns with several routes are not included. Callers must not change
-// the map.
+// Routes returns the remembered routes, for requests whose own route is not known. A key is the name of such a request:
+// its method and the pattern of its path. The value is the route. Patterns with several routes are not included.
+// Callers must not change the map.
 func (d *Dictionary) Routes() map[string]string {
 	now := routesOf{renames: d.Renames(), hide: d.hide.Load()}
 	if now.renames == 0 {
@@ -82,7 +82,8 @@ func (d *Dictionary) Routes() map[string]string {
 	return out
 }
 
-// routesOf is the last result of Routes (names). It is valid while renames and hide of the Dictionary are the same.
+// routesOf is the last result of Routes (names). It is valid while the Dictionary has the same renames and the same
+// hide.
 type routesOf struct {
 	renames uint64
 	hide    *Filter

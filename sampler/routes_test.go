@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestRoutesOfPaths: if a request's own route is unknown, it has the route of requests with the same path. The order of
-// the requests does not matter. A path with two routes keeps its own name. A route has precedence over "not found".
+// TestRoutesOfPaths: if a request's own route is unknown, it gets the route of requests with the same pattern of path,
+// in whatever order they come. A path with two routes keeps its own name. A real route has precedence over "not found".
 func TestRoutesOfPaths(t *testing.T) {
 	d, number := NewDictionary(), WorkNumber(0)
 	add := func(path, endpoint string) WorkID {

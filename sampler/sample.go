@@ -2,33 +2,35 @@ package sampler
 
 import "slices"
 
-// ThreadID identifies a Ruby thread for the whole life of a ddtop process. It is given once, because Ruby reuses the
-// addresses, tids and Thread objects of threads. The first one is 1. Zero means "no thread".
+// ThreadID identifies a Ruby thread for the whole life of a ddtop process. ddtop numbers threads itself, because Ruby
+// reuses their addresses, tids and Thread objects. The first number is 1. Zero means "no thread".
 type ThreadID uint32
 
-// RactorID is Ruby's own ractor number (rb_ractor_t.pub.id): 1 is the main ractor. Releases before 3.0 have none and
-// report everything under 1.
+// RactorID is Ruby's own ractor number (rb_ractor_t.pub.id): 1 is the main ractor. Releases before 3.0 have no ractors,
+// so all of their threads belong to number 1.
 type RactorID uint32
 
 // Depth is what a tick reads.
 type Depth uint8
 
 const (
-	// LockTick reads only the scheduler, the status words of threads, and the stack of each GVL owner.
+	// LockTick is a tick that reads only the scheduler, the status words of threads, and the stack of each GVL owner.
 	LockTick Depth = iota
-	// StackTick reads what a lock tick reads, and the stacks of all threads.
+	// StackTick is a tick that reads the same as a LockTick, and the stacks of all threads.
 	StackTick
 )
 
-// Status is Ruby's own word for a thread, the field rb_thread_t.status (docs/internals/threads.md#status).
+// Status is Ruby's own word for the state of a thread, the field rb_thread_t.status (docs/internals/threads.md#status).
 type Status uint8
 
 const (
 	// Runnable threads run or want to run. Thread#status says "run".
 	Runnable Status = 0
-	// Stopped threads are in Kernel#sleep with a timeout or in a blocking region. Thread#status says "sleep".
+	// Stopped threads are in Kernel#sleep with a timeout, or in code that runs without the GVL (a blocking region).
+	// Thread#status says "sleep".
 	Stopped Status = 1
-	// StoppedForever threads wait for another thread. Thread#status says "sleep_forever" in a thread dump.
+	// StoppedForever threads wait without a timeout for another thread. In a thread dump Thread#status says
+	// "sleep_forever".
 	StoppedForever Status = 2
 	// Killed threads are finished. Thread#status says false.
 	Killed Status = 3
@@ -42,52 +44,57 @@ func (s Status) String() string { return wordOf(s, "unknown", "run", "sleep", "s
 type ThreadBits uint16
 
 const (
-	// BitQueued means that the thread's own node is linked into its ractor's queue for the GVL.
+	// BitQueued means that the thread is linked into its ractor's queue for the GVL, by a node in the thread itself.
 	BitQueued ThreadBits = 1 << iota
-	// BitLinked means that the thread is proven to run. From 3.3 on, its running_threads node is linked. Earlier
-	// releases have no such node. With these, the field that has the GVL's owner named the thread at the start or at
-	// the end of the read.
+	// BitLinked means that the thread is proven to run. From 3.3 on, the proof is that the thread's running_threads
+	// node is linked. Earlier releases have no such node. There the proof is the field for the GVL's owner: it named
+	// the thread at the start or at the end of the read.
 	BitLinked
-	// BitBlockingRegion means that rb_thread_t.blocking_region_buffer is set. It is set from the start of a region
-	// without the GVL until the GVL is held again, so also during the queueing afterwards.
+	// BitBlockingRegion means that rb_thread_t.blocking_region_buffer is set. Ruby sets it when a thread gives the GVL
+	// up for a region of C code. It clears it when the thread holds the GVL again, so it is also set during the wait
+	// for the GVL.
 	BitBlockingRegion
 	// BitUnmounted means that an M:N thread has no native thread (rb_thread_t.nt is NULL).
 	BitUnmounted
 	// BitMain marks the VM's main thread.
 	BitMain
-	// BitInferred means that ddtop inferred that the thread waits. Ruby 2.5 has a count of waiters, but no list.
+	// BitInferred means that ddtop inferred that the thread waits for the GVL. Ruby 2.5 counts the waiting threads, but
+	// does not list them.
 	BitInferred
 	// BitStarting means that the thread is listed, but its native thread has not run yet. So it has no stack or TID.
 	BitStarting
-	// BitNoStatus means that status and region could not be read in this tick. The other bits are of the tick before.
+	// BitNoStatus means that status and region could not be read in this tick. The thread's other bits are from the
+	// previous tick.
 	BitNoStatus
 	// BitCollects means that the collector works (GC.During), and that the thread's ractor has the VM's lock
-	// (rb_vm_struct.ractor.sync.lock_owner). Ruby collects under this lock (gc_enter in gc.c). So the thread collects
-	// if it holds its GVL. No thread has the bit if there is only one ractor, or if the lock's owner cannot be read.
+	// (rb_vm_struct.ractor.sync.lock_owner). Ruby collects only under this lock (gc_enter in gc.c). So if the thread
+	// also holds its GVL, it is the thread that collects. No thread has the bit if there is only one ractor, or if the
+	// lock's owner cannot be read.
 	BitCollects
-	// BitBarrier means that one of several ractors has asked the others to stop, and not all have stopped. It comes
-	// from barrier_waiting of rb_vm_struct.ractor.sync, and from 3.3 on of .sched (rb_vm_barrier). Threads that the
-	// owner field names have the bit.
+	// BitBarrier means that one of several ractors has asked the other ractors to stop, and that not all have stopped
+	// yet. It comes from barrier_waiting of rb_vm_struct.ractor.sync, and from 3.3 on of .sched (rb_vm_barrier). The
+	// threads that the owner field names have the bit.
 	BitBarrier
-	// BitRootFiber means that the main thread runs its first fiber, whose outermost frame is the program's. No thread
-	// has the bit if this cannot be read (2.5), or if a thread other than the main one forked the process.
+	// BitRootFiber means that the main thread runs its first fiber. The outermost frame of this fiber is the program's.
+	// No thread has the bit on Ruby 2.5, where this cannot be read. No thread has it either if a thread other than the
+	// main one forked the process.
 	BitRootFiber
 	// BitLoopFiber means that the thread has a fiber scheduler (Fiber.set_scheduler, Ruby 3.0 and later) and runs a
-	// fiber other than its first one. The scheduler's event loop runs in the first one.
+	// fiber other than its first one. In the first fiber the scheduler's event loop runs.
 	BitLoopFiber
-	// BitFiberTurn changes each time a thread with a fiber scheduler is seen to run another fiber. It is never set for
-	// other threads.
+	// BitFiberTurn flips between 0 and 1 each time a thread with a fiber scheduler is seen to run another fiber. It is
+	// never set for other threads.
 	BitFiberTurn
-	// BitItems means that the thread has waited for a second or longer to take from a Queue or SizedQueue that has
-	// items. It is read twice per second. No thread has the bit if the items cannot be read.
+	// BitItems means that the thread has waited for a second or longer to take an item from a Queue or SizedQueue. This
+	// queue has items all the same. It is read twice per second. No thread has the bit if the items cannot be read.
 	BitItems
 )
 
 // BlockKind is the kind of object that a thread without the GVL waits for, according to the target's memory.
 type BlockKind uint8
 
-// The kinds of Blocked. BlockNone means that the target's memory names no object. Then only the kernel can say what
-// the thread waits for.
+// These are the values of Blocked.Kind. BlockNone means that the target's memory names no object. In this case only the
+// kernel can say what the thread waits for.
 const (
 	BlockNone BlockKind = iota
 	BlockMutex
@@ -115,17 +122,19 @@ type Blocked struct {
 	// FD is the descriptor that Ruby's memory names (waiting_fds up to 3.4, waiting_reason of M:N threads). It is -1
 	// if there is none.
 	FD int32
-	// Child is the process waited for: a pid as the target sees it, -1 for any. It is zero if there is none known.
+	// Child is the process that the thread waits for: a pid as the target sees it, or -1 for any child. It is zero if
+	// none is known.
 	Child int32
-	// DeadlineNS is when a timed wait ends, CLOCK_MONOTONIC in ns. It is zero if not timed or not known.
+	// DeadlineNS is when a wait with a timeout ends, CLOCK_MONOTONIC in ns. It is zero if the wait has no timeout, or
+	// if the timeout is not known.
 	DeadlineNS int64
 }
 
 // PeerID names a Peer in the Dictionary. 0 means "none".
 type PeerID uint32
 
-// Kernel is what the kernel reports about a thread's native thread, and when it was read. /proc is read later and more
-// rarely than memory. The zero value means that the kernel was never asked.
+// Kernel is what the kernel reports about a thread's native thread, and when ddtop read it. ddtop reads /proc later and
+// more rarely than the target's memory. The zero value means that the kernel was never asked.
 type Kernel struct {
 	// StateAtNS is when Syscall, FD and Peer were read, CLOCK_MONOTONIC in ns. It is zero if they never were.
 	StateAtNS int64
@@ -147,17 +156,19 @@ type Kernel struct {
 	FDs int32
 	// Peer is the other end of FD.
 	Peer PeerID
-	// Child is the pid that wait4 or waitid waits for. It is -1 for any child, and zero for none.
+	// Child is the pid that a wait4 or waitid call waits for. It is -1 for any child, and zero if the thread is in no
+	// such call.
 	Child int32
-	// Listens is set if the thread waits on the TCP connection FD, but not for an answer. Then data came long after
-	// this end last sent some, or this end never sent any. It is checked at most once per second.
+	// Listens is set if the thread reads from the TCP connection FD, but does not wait for an answer to a request of
+	// its own. Then data came long after this end last sent some, or this end never sent any. It is checked at most
+	// once per second.
 	Listens bool
-	// Rechecked is true if Ruby's memory was read again after the kernel's answer, and the thread still held the GVL.
-	// Only then does an answer that the thread sleeps prove that it holds the GVL while it sleeps.
+	// Rechecked is true if ddtop read Ruby's memory again after the kernel's answer, and the thread still held the GVL.
+	// Only in this case does the answer "it sleeps" prove that the thread sleeps while it holds the GVL.
 	Rechecked bool
 }
 
-// Values of Kernel.Syscall that are not names of system calls.
+// These are values of Kernel.Syscall that are not names of system calls.
 const (
 	SyscallRunning = "(running)"
 	SyscallNone    = "(none)"
@@ -166,44 +177,45 @@ const (
 	SyscallStopped = "(stopped)"
 	// SyscallFrozen means that the thread's cgroup is frozen. It is used only for holders of the GVL.
 	SyscallFrozen = "(frozen)"
-	// SyscallEnded means that the native thread has ended, by pthread_exit, and Ruby does not know. The kernel lists
-	// an ended thread only if it is the first thread of its process.
+	// SyscallEnded means that the native thread has ended by pthread_exit, and that Ruby still lists it as a thread.
+	// The kernel lists an ended thread only if it is the first thread of its process.
 	SyscallEnded = "(ended)"
-	// SyscallLostLock means that the thread waits in a futex for a mutex of C code, and the mutex's owner is no thread
-	// of the process. The owner has ended, or it held the mutex at a fork that did not copy it. SyscallLostHelper
+	// SyscallLostLock means that the thread waits in a futex for a mutex of C code, and that no thread of the process
+	// owns this mutex. The owner has ended, or it held the mutex at a fork that did not copy it. SyscallLostHelper
 	// means that the thread waits in a futex, and that a thread unknown to Ruby waits for such a mutex. An example is
 	// the thread that resolves a name.
 	SyscallLostLock   = "(lock of no thread)"
 	SyscallLostHelper = "(helper at a lock of no thread)"
-	// SyscallHelperLock means that the thread waits in a futex, and that a thread unknown to Ruby waits for a lock of
-	// C code. No thread unknown to Ruby is in a system call that can ask a server, so the wait is not for a server's
-	// answer.
+	// SyscallHelperLock means that the thread waits in a futex, and that a thread unknown to Ruby waits for a lock of C
+	// code. No other thread unknown to Ruby is in a system call that can ask a server. So the wait is not for a
+	// server's answer.
 	SyscallHelperLock = "(helper at a lock)"
 )
 
-// StackQuality says how far a thread's stack in a sample can be trusted.
+// StackQuality says how much of a thread's stack in a sample can be trusted.
 type StackQuality uint8
 
 const (
-	// StackFresh means that the stack was read in this sample. It can also mean that the thread waits and was read
-	// less than 50 ms ago. The stack ticks of a live process of more than 32 threads read such threads in turn.
-	// Without this bit Stack is the last known stack.
+	// StackFresh means that the stack was read in this sample. It can also mean that the thread waits and its stack was
+	// read less than 50 ms ago. In a live process with more than 32 threads, each stack tick reads only some of the
+	// waiting threads. Without this bit Stack is the last known stack.
 	StackFresh StackQuality = 1 << iota
-	// StackPartial means that frames changed during the read. Stack has only the outer part on which two copies agree.
+	// StackPartial means that frames changed during the read. ddtop makes two copies, and Stack has only the outer
+	// frames on which both agree.
 	StackPartial
-	// StackFailed means that no stack could be read (memory gone, two copies of different fibers).
+	// StackFailed means that no stack could be read: the memory was gone, or two copies showed different fibers.
 	StackFailed
 	// StackTruncated means that the stack is deeper than the limit. Thread.Omitted frames were cut out of its middle.
 	StackTruncated
-	// StackUncertainTop means that the innermost frame cannot be trusted. The thread runs on a release where this
-	// frame may be incomplete, or the stack is partial.
+	// StackUncertainTop means that the innermost frame cannot be trusted. Either the stack is partial, or this frame
+	// may be incomplete because the thread was running. The latter happens only on some releases.
 	StackUncertainTop
 	// WorkUnknown means that the thread's request or job could not be read. If this bit is not set and Serving.Work is
 	// zero, the thread works for no request or job. Recordings of older releases lack the bit.
 	WorkUnknown
 )
 
-// Thread is the evidence about one Ruby thread.
+// Thread is what a sample knows about one Ruby thread.
 type Thread struct {
 	ID     ThreadID
 	Ractor RactorID
@@ -217,28 +229,31 @@ type Thread struct {
 	Omitted uint32
 	// Stack is the running fiber's stack.
 	Stack StackID
-	// Native is Stack with the C functions that its innermost frame has called. It is zero if they are not known. They
-	// may have been read earlier than Stack, but the thread got no CPU in between (see Kernel.Turns).
+	// Native is a stack that consists of Stack and the C functions that its innermost frame has called. It is zero if
+	// these are not known. They may have been read earlier than Stack, but the thread got no CPU in between (see
+	// Kernel.Turns).
 	Native StackID
-	// Resumers are the stacks of the fibers that wait for the running one. The first is the fiber that resumed it, the
-	// second is the first one's resumer, and so on. It is nil if there is none.
+	// Resumers are the stacks of the fibers that wait until the running fiber yields. The first is the fiber that
+	// resumed the running one. Each further fiber resumed the one before it. It is nil if there is none.
 	Resumers []StackID
 	Blocked  Blocked
 	Kernel   Kernel
-	// Serving is what the thread works for. It is as old as Stack.
+	// Serving is the request or job that the thread works for. It is read together with Stack.
 	Serving Serving
 }
 
-// Ractor is the evidence about one ractor's GVL.
+// Ractor is what a sample knows about the GVL of one ractor.
 type Ractor struct {
 	ID RactorID
-	// OwnerStart and OwnerEnd are the GVL's owner at the start and at the end of the read. Zero means no owner.
+	// OwnerStart and OwnerEnd are the threads that owned the GVL at the start and at the end of the read. Zero means
+	// that no thread owned it.
 	OwnerStart, OwnerEnd ThreadID
 	// Queue holds the threads that wait for the GVL, the first in line first. It is nil if Torn is set.
 	Queue []ThreadID
 	// Waiting is the number of threads that wait for the GVL. It is known even on Ruby 2.5, which has no Queue.
 	Waiting int32
-	// Torn means that the queue changed during the read and during a retry. BitQueued of each thread is still valid.
+	// Torn means that the queue could not be read, because it changed during the read and during a retry. BitQueued of
+	// each thread is still valid.
 	Torn bool
 }
 
@@ -264,7 +279,7 @@ const (
 	GCCompacting
 )
 
-// GC is the evidence about the garbage collector.
+// GC is what a sample knows about the garbage collector.
 type GC struct {
 	// Valid is true if the other fields were read. It is false if Ruby uses a modular GC other than the default one.
 	Valid bool
@@ -276,16 +291,17 @@ type GC struct {
 	Minor bool
 	// Reason holds the bits of profile.latest_gc_info.
 	Reason uint32
-	// Count counts the cycles since the process started. MinorCount and MajorCount count the two kinds of them.
+	// Count counts the cycles since the process started. MinorCount and MajorCount count the minor and the major ones
+	// of them.
 	Count, MinorCount, MajorCount uint64
 	// TimeNS is Ruby's own total time of GC, in CPU time of the process. It is 0 before Ruby 3.1.
 	TimeNS uint64
 	// Allocated is the number of objects allocated since the process started, exact at this instant on every release.
 	// From 3.4 on objects moved by compaction count too (GCDetail.Moved).
 	Allocated uint64
-	// Pair is the allocations just before the GVL owner's stack was read. It is the zero value if they are not known
-	// (no owner, several running ractors, ZJIT of 4.1). It is also the zero value if no pair was taken, as in most
-	// samples above 2.5 kHz.
+	// Pair is the number of objects allocated just before the GVL owner's stack was read. It is the zero value if the
+	// number is not known (no owner, several running ractors, ZJIT of 4.1). It is also the zero value if the object
+	// counter was not read twice, as in most samples above 2.5 kHz.
 	Pair AllocPair
 }
 
@@ -301,32 +317,33 @@ type Proc struct {
 	ThrottledNS, ThrottledPeriods, Periods int64
 	// SwapBytes is the process's swapped memory (VmSwap).
 	SwapBytes int64
-	// Pressure is how long tasks stood still because they lacked something.
+	// Pressure is how long tasks had to stop because they lacked a CPU, memory or I/O.
 	Pressure Pressure
-	// PSSBytes is the process's proportional memory (Pss of smaps_rollup, proc_pid_smaps(5)). It includes only the
-	// process's part of shared memory, which the workers of a forking server have. It is read every ten seconds or
-	// less often. It is zero if not known.
+	// PSSBytes is the process's proportional memory (Pss of smaps_rollup, proc_pid_smaps(5)). Memory that several
+	// processes share, such as the workers of a forking server, counts only in part for each. It is read every ten
+	// seconds or less often. It is zero if not known.
 	PSSBytes int64
-	// Switches is how often a thread of the process got a CPU since the attach (task/TID/schedstat). These are its
-	// context switches. A thread is read once per second, so its switches after the last reading before its end are
+	// Switches is how often a thread of the process got a CPU since the attach (task/TID/schedstat): the context
+	// switches of the process. Each thread is read once per second. If it ends, its switches since the last reading are
 	// missing.
 	Switches int64
-	// Stopped is true if a signal (SIGSTOP, ctrl-z) or a debugger has stopped the process. Then its main thread has
-	// the state T or t (/proc/PID/stat, proc(5)). No thread runs then, and all waits last until it continues.
+	// Stopped is true if a signal (SIGSTOP, ctrl-z) or a debugger has stopped the process. ddtop sees it in the state T
+	// or t of the main thread (/proc/PID/stat, proc(5)). No thread of a stopped process runs, and all waits last until
+	// the process continues.
 	Stopped bool
-	// Frozen is true if the process's cgroup, or a parent of the cgroup, is frozen (docker pause, systemctl freeze).
-	// No thread runs then either.
+	// Frozen is true if the process's cgroup, or a parent of the cgroup, is frozen (docker pause, systemctl freeze). No
+	// thread of a frozen process runs.
 	Frozen bool
 }
 
 // Halted reports whether something outside the process stops all of its threads.
 func (p *Proc) Halted() bool { return p.Stopped || p.Frozen }
 
-// PressureSource names the tasks whose stalls a Pressure counts.
+// PressureSource says for which tasks a Pressure counts the stalls.
 type PressureSource uint8
 
-// The sources of Pressure. PressureNone means that the kernel does not count stalls (no PSI), or that the recording
-// is too old to have them.
+// These are the sources of Pressure. PressureNone means that the kernel does not count stalls (it has no PSI), or that
+// the recording is too old to have such counts.
 const (
 	PressureNone PressureSource = iota
 	PressureCgroup
@@ -337,7 +354,7 @@ const (
 func (s PressureSource) String() string { return wordOf(s, "none", "none", "cgroup", "machine") }
 
 // Pressure holds the kernel's pressure stall information (Documentation/accounting/psi.rst). The totals, in ns, only
-// grow. They count the time in which some, or all, of the busy tasks stood still because they lacked a CPU, memory or
+// grow. They count the time in which some, or all, of the busy tasks had to stop because they lacked a CPU, memory or
 // I/O. Tasks lack memory while they reclaim it or read it back. When Source changes, the totals begin again.
 type Pressure struct {
 	Source                     PressureSource
@@ -355,32 +372,33 @@ type Self struct {
 	MaxRSSBytes int64
 	// Priority is the priority of the sampling thread.
 	Priority Priority
-	// Halved means that no CPU is free, so ddtop takes at most half of Process.Overhead. Lowered means that rates are
-	// lower than asked for, because of the limit. Extended means that ddtop takes more than this limit, because
-	// figures would otherwise be below their least quality (LeastQualities).
+	// Halved means that no CPU is free, so ddtop takes at most half of Process.Overhead. Lowered means that the rates
+	// are lower than the user asked for, because ddtop would exceed its limit. Extended means that ddtop takes more
+	// than Process.Overhead, because figures would otherwise be below their least quality (LeastQualities).
 	Halved, Lowered, Extended bool
 }
 
-// Reads counts what happened to reads since the attach. All fields only grow.
+// Reads counts the reads of the target's memory since the attach, by their results. All fields only grow.
 type Reads struct {
 	// Ticks and StackTicks count the ticks that delivered a sample. Ticks includes StackTicks.
 	Ticks, StackTicks uint64
-	// Late counts the ticks skipped because the clock ran behind.
+	// Late counts the ticks that were skipped because ddtop could not keep up with its clock.
 	Late uint64
-	// Torn counts the reads whose two copies disagreed. Retried counts the retries, Partial the stacks of which only a
-	// part was kept, and Failed the reads without a result.
+	// Torn counts the reads whose two copies of the memory disagreed. Retried counts the retries. Partial counts the
+	// stacks of which only a part was kept. Failed counts the reads without a result.
 	Torn, Retried, Partial, Failed uint64
-	// Uncertain counts the stacks whose innermost frame cannot be trusted. Truncated counts those cut at the limit.
+	// Uncertain counts the stacks whose innermost frame cannot be trusted. Truncated counts the stacks that were cut
+	// because they are deeper than the limit.
 	Uncertain, Truncated uint64
 	// Calls is the number of process_vm_readv calls.
 	Calls uint64
-	// Pauses counts the stack ticks for which the target was stopped (ptrace). PausesCut counts the ticks that do not
-	// show one instant, because a thread could not be stopped or the time was up.
+	// Pauses counts the stack ticks for which the target was stopped (ptrace). PausesCut counts the ones that do not
+	// show a single instant, because a thread could not be stopped or the time limit was reached.
 	Pauses, PausesCut uint64
-	// PausedNS is the sum of Sample.PauseNS over these ticks.
+	// PausedNS is the sum of Sample.PauseNS over all ticks that stopped the target.
 	PausedNS uint64
 	// Lost counts samples that were taken but dropped, because the receiver or the disk was too slow. Ticks includes
-	// them. If Lost has grown, nothing is known of the time since the previous sample.
+	// them. If Lost has grown since the previous sample, nothing is known of the time between the two samples.
 	Lost uint64
 }
 
@@ -391,11 +409,11 @@ type Sample struct {
 	TimeNS int64
 	// ReadNS is how long the read took.
 	ReadNS int64
-	// PauseNS is how long the target's threads were stopped for this sample, in ns, from the first one's stop to the
-	// last one's release. It is zero if the target was not stopped.
+	// PauseNS is how long the target's threads were stopped for this sample, in ns. It counts from the stop of the
+	// first thread to the release of the last one. It is zero if the target was not stopped.
 	PauseNS int64
 	Depth   Depth
-	// Slow means that the clock is slower than the rate asked for, because no thread runs or waits.
+	// Slow means that ddtop's clock ticks more slowly than the user asked for, because no thread runs or waits.
 	Slow    bool
 	Ractors []Ractor
 	// Threads are all threads of all ractors, in the order of Ruby's own lists. A LockTick reads the stacks of GVL
@@ -403,7 +421,8 @@ type Sample struct {
 	// StackFresh.
 	Threads []Thread
 	GC      GC
-	// GCDetail has the figures that were read last. This was at GCDetail.AtNS, which can be before this sample.
+	// GCDetail has the last figures that were read. They were read at GCDetail.AtNS, which can be earlier than this
+	// sample.
 	GCDetail GCDetail
 	Proc     Proc
 	Self     Self
@@ -411,8 +430,8 @@ type Sample struct {
 	// Classes is the last estimate of what has been allocated by class since the attach. It is nil if there is none,
 	// or in a recording without such estimates. It is shared and must not be changed.
 	Classes *AllocClasses
-	// Fibers is the result of the last round over the known waiting fibers. It is nil if there was none, or in a
-	// recording without fibers. It is shared and must not be changed. Its times are not the times of this sample.
+	// Fibers is the result of the last pass over all waiting fibers that are known. It is nil if there was none, or in
+	// a recording without fibers. It is shared and must not be changed. Its times are not the times of this sample.
 	Fibers *Fibers
 	// Queues are the connections and requests that waited for the process when its queues were last read. It is nil if
 	// they were never read, or in a recording without them. It is shared and must not be changed.
@@ -423,13 +442,14 @@ type Sample struct {
 	// CPUUse lists the processes that used the CPUs while the target lacked one. It is nil if the target has not
 	// lacked a CPU lately, or in a recording without it. It is shared and must not be changed.
 	CPUUse *CPUUse
-	// Native has the native stacks of threads that stay at one place. It is nil if the samples are not of a live
-	// process. It is shared with other samples, and its stacks are not of this sample's time.
+	// Native has the native stacks of threads that have not run for a while. It is nil if the samples are not from a
+	// live process. It is shared with other samples, and its stacks may be older or newer than this sample.
 	Native *NativeWatch
-	// Changes are the changes of the GVL since the sample before, in exact mode.
+	// Changes are the changes of the GVL since the previous sample. They are known in exact mode, and while ddtop
+	// follows thread switches (SwitchStatus).
 	Changes Changes
-	// Runs are stacks of threads that ran, taken since the sample before. They are not in the order of time. It is nil
-	// if none were taken.
+	// Runs are stacks of threads that ran, recorded since the previous sample. They are not in the order of time. It is
+	// nil if none were recorded.
 	Runs []NativeRun
 }
 

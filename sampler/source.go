@@ -6,32 +6,34 @@ import (
 	"time"
 )
 
-// ErrEnded is returned by Source.Run when the target has exited or the recording has ended. Source.End says how.
+// ErrEnded is returned by Source.Run when the target has exited or the recording has ended. Source.End says how the
+// target ended.
 var ErrEnded = errors.New("the target has ended")
 
-// ErrGaveWay is returned by Source.Run when the Group samples another process instead of this one. The caller must
-// then call Group.Done. After that a new Source may sample the process again.
+// ErrGaveWay is returned by Source.Run when the Group stops sampling this process in order to sample another one. The
+// caller must then call Group.Done. After that a new Source may sample the process again.
 var ErrGaveWay = errors.New("its place was given to another process")
 
-// Era is the generation of the target's scheduler (docs/internals/threads.md#the-gvl-and-its-queue). It decides which
-// facts ddtop can know about a thread.
+// Era is the generation of Ruby's scheduler that the target has (docs/internals/threads.md#the-gvl-and-its-queue). It
+// decides which facts ddtop can know about a thread.
 type Era uint8
 
 const (
-	// EraFlag is 2.5: a flag and a count, no list of waiters.
+	// EraFlag is Ruby 2.5. It has a flag and a count for the GVL, and no list of the waiting threads.
 	EraFlag Era = iota
-	// EraOwner is 2.6 to 3.2: an owner pointer and a queue.
+	// EraOwner is Ruby 2.6 to 3.2. It has a pointer to the GVL's owner and a queue of the waiting threads.
 	EraOwner
-	// EraSched is 3.3 and later: the releasing thread hands the GVL over before the next one wakes up.
+	// EraSched is Ruby 3.3 and later. A thread that releases the GVL hands it to the next thread before that thread
+	// wakes up.
 	EraSched
 )
 
-// Process describes a target. It does not change while it is sampled.
+// Process describes a target. The description does not change while ddtop samples the target.
 type Process struct {
 	PID int
 	// Parent is the PID of the process's parent when it was attached to. It is zero if not known.
 	Parent int `json:",omitempty"`
-	// StartTicks is the process's start in clock ticks since boot (/proc/PID/stat field 22). Together with PID it
+	// StartTicks is when the process started, in clock ticks since boot (/proc/PID/stat field 22). Together with PID it
 	// identifies a process even if the PID is reused.
 	StartTicks uint64
 	// StartedAt is the process's start as wall-clock time.
@@ -41,11 +43,12 @@ type Process struct {
 	// Part is the role that the process had in a service when ddtop attached to it. It is "w0" for the worker with the
 	// number 0, "master" for a process with workers below it, and "" for most processes.
 	Part string `json:",omitempty"`
-	// CommandLine is the whole command line. It is empty when redacted.
+	// CommandLine is the whole command line. It is empty if the user asked to hide such values.
 	CommandLine []string
 	User        string
 	Host        string
-	// RubyVersion is like "3.4.11", RubyDescription what ruby -v says, JIT "yjit", "zjit", "rjit", "mjit" or "".
+	// RubyVersion is like "3.4.11". RubyDescription is what ruby -v prints. JIT is "yjit", "zjit", "rjit", "mjit" or
+	// "".
 	RubyVersion, RubyDescription, JIT string
 	Era                               Era
 	// Machine is the target's ELF machine: "x86_64" or "aarch64".
@@ -55,12 +58,13 @@ type Process struct {
 	Layout, LayoutNote string
 	// CPUs is the number of CPUs the target may use.
 	CPUs int
-	// StackRate and LockRate are the rates asked for, in Hz.
+	// StackRate and LockRate are the rates that the user asked for, in Hz.
 	StackRate, LockRate float64
-	// Overhead is the share of one CPU that ddtop may take. It lowers its rates to stay below. Zero means no limit.
+	// Overhead is the share of one CPU that ddtop may take. If ddtop would take more, it lowers its rates. Zero means
+	// no limit.
 	Overhead float64 `json:",omitempty"`
-	// OverheadMost is the share of a CPU that ddtop may take if Overhead is not enough for the least quality of
-	// figures (LeastQualities). Zero means that Overhead is the limit whatever the quality.
+	// OverheadMost is the share of a CPU that ddtop may take if Overhead is not enough for the least quality of figures
+	// (LeastQualities). If it is zero, Overhead is the limit even for figures of low quality.
 	OverheadMost float64 `json:",omitempty"`
 	// Pauses is true if all threads are stopped while stacks are read.
 	Pauses bool
@@ -68,7 +72,7 @@ type Process struct {
 	// they convert a Sample's TimeNS into wall-clock time.
 	AttachedAt time.Time
 	AttachedNS int64
-	// PriorityNote says what priority the sampling thread got, if it is not the wanted one.
+	// PriorityNote says what priority the sampling thread got. It is empty if the thread got the wanted one.
 	PriorityNote string
 }
 
@@ -80,16 +84,17 @@ func (p Process) Name() string {
 	return p.Title + " " + p.Part
 }
 
-// Family is the part that a process has in a service at one moment, such as a worker's. It comes from the process's
-// title and from the processes below it.
+// Family describes the place of a process in a service at one moment, such as a worker's place. It comes from the
+// process's title and from its descendants.
 type Family struct {
-	// Part is as in Process. Now is what the title of the process says of its work at this moment: "[3 of 5 busy]".
+	// Part is as in Process. Now is the part of the process's title that says what the process does at this moment,
+	// such as "[3 of 5 busy]".
 	Part, Now string
 	// Below is how many descendants of the process run the same program.
 	Below int
 }
 
-// WallTime turns CLOCK_MONOTONIC ns of a Sample into wall-clock time.
+// WallTime converts the time of a Sample, CLOCK_MONOTONIC in ns, into wall-clock time.
 func (p Process) WallTime(ns int64) time.Time {
 	return p.AttachedAt.Add(time.Duration(ns - p.AttachedNS))
 }
@@ -100,16 +105,16 @@ type End struct {
 	AtNS int64
 	// Reason is a sentence for the user: "exited", "replaced itself by another program (exec)".
 	Reason string
-	// ExitKnown is true if ExitCode is known. ExitCode is from the kernel, and 128+n for an end by signal n.
+	// ExitKnown is true if ExitCode is known. The kernel reports ExitCode. It is 128+n if signal n ended the process.
 	ExitKnown bool
 	ExitCode  int
 }
 
-// Source produces Samples: a live process, or a recording.
+// Source produces Samples. It is a live process or a recording.
 type Source interface {
 	// Process returns the description of the target.
 	Process() Process
-	// Dictionary returns the Dictionary of the IDs in the samples. It grows while Run runs.
+	// Dictionary returns the Dictionary that holds the meaning of the IDs in the samples. It grows while Run runs.
 	Dictionary() *Dictionary
 	// Run delivers samples to emit, in order of time. It returns nil when ctx ends, and ErrEnded when the target or
 	// the recording ends. It returns ErrGaveWay when the Group samples another process instead, and another error when
@@ -122,7 +127,7 @@ type Source interface {
 
 const (
 	// MoreShare is the share of one CPU that a user may let ddtop take for a short time, instead of the usual limit.
-	// On most processes it is enough for the rates asked for.
+	// For most processes it is enough to reach the rates that were asked for.
 	MoreShare = 0.25
 	// MoreExactCost is the share of the target's CPU time that exact mode may cost while ddtop takes MoreShare.
 	MoreExactCost = 0.15
@@ -130,10 +135,10 @@ const (
 	MoreTime = 30 * time.Second
 )
 
-// A Spender is a Source that can take more of a CPU for a time.
+// A Spender is a Source that can take more of a CPU for a limited time.
 type Spender interface {
-	// TakeMore lets ddtop take MoreShare of one CPU for the time d from now on. Meanwhile exact mode may cost the
-	// target MoreExactCost. After that the usual limits apply again. Zero ends the extra time at once. All Sources of
-	// a Group share the limit of the CPU.
+	// TakeMore lets ddtop take MoreShare of one CPU for the time d from now on. During this time exact mode may cost
+	// the target MoreExactCost. Afterwards the usual limits apply again. If d is zero, they apply again at once. All
+	// Sources of a Group share the limit of the CPU.
 	TakeMore(d time.Duration)
 }

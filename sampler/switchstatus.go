@@ -1,20 +1,21 @@
 package sampler
 
-// SwitchStatus says whether and how ddtop follows a process by thread switches. While On is set, Sample.Changes has
-// the changes.
+// SwitchStatus says whether and how ddtop follows a process by thread switches: the moments at which a thread gets or
+// loses a CPU. While On is set, Sample.Changes has the changes of the GVL.
 type SwitchStatus struct {
 	On bool
-	// Kind is "switches" if programs in the kernel make the records. It is "moved" if ddtop concludes them from events
-	// of the kernel and from the target's memory.
+	// Kind is "switches" if programs that ddtop loads into the kernel record the changes. It is "moved" if ddtop
+	// concludes the changes from events of the kernel and from the target's memory.
 	Kind string
-	// Wanted is true if the user asked to follow thread switches. Auto is true if ddtop decides whether it does.
+	// Wanted is true if the user asked to follow thread switches. Auto is true if ddtop itself decides whether to
+	// follow them.
 	Wanted, Auto bool
-	// SinceNS is when following began, CLOCK_MONOTONIC in ns. It is zero if it never was on.
+	// SinceNS is when ddtop began to follow thread switches, CLOCK_MONOTONIC in ns. It is zero if it never did.
 	SinceNS int64
-	// Ended says why following ended by itself, or could not begin. It is empty otherwise.
+	// Ended says why ddtop stopped following without being asked to, or why it could not begin. Otherwise it is empty.
 	Ended string
-	// Records is the number of recorded intervals on a CPU. Lost is the number of intervals that were dropped because
-	// a buffer was full. Failed is the number of words of memory that could not be read.
+	// Records is the number of recorded intervals in which a thread was on a CPU. Lost is the number of intervals that
+	// were dropped because a buffer was full. Failed is the number of words of memory that could not be read.
 	Records, Lost, Failed uint64
 	// BusyNS is how long the kernel worked to make the records, in ns.
 	BusyNS int64

@@ -10,8 +10,8 @@ const (
 	viewsInName = "_app_views_"
 )
 
-// templateLabel returns a readable label for a frame of a template that Rails has compiled to a method. It is the
-// template's file: "orders/_row.html.erb", "block in orders/_row.html.erb".
+// templateLabel returns a readable label for a frame of a template, which Rails has compiled to a method with a long
+// name. The label is the template's file: "orders/_row.html.erb", "block in orders/_row.html.erb".
 func templateLabel(label, path string) string {
 	if !strings.Contains(label, viewsInName) {
 		return label

@@ -2,8 +2,8 @@ package sampler
 
 import "testing"
 
-// TestTemplates: a method that Rails has compiled from a template has the name of the template's file. Other methods
-// keep their names.
+// TestTemplates: a method that Rails has compiled from a template is shown under the name of the template's file. Other
+// methods keep their names.
 func TestTemplates(t *testing.T) {
 	const view = "/srv/shop/app/views/orders/_row.html.erb"
 	for _, c := range []struct{ label, path, want string }{

@@ -1,9 +1,10 @@
 package sampler
 
-// UncertainMark ends the label of an uncertain frame in outputs that add up weights by label.
+// UncertainMark ends the label of an uncertain frame in outputs that add up samples by label. The label then differs
+// from the certain frame's.
 const UncertainMark = " [uncertain]"
 
-// Doubtful reports whether the frame itself can't be trusted, not only its line.
+// Doubtful reports whether the function of the frame can't be trusted. It is false if only the line can't be trusted.
 func (f *Frame) Doubtful() bool { return f.Uncertain && !f.UncertainLine }
 
 // Mark returns the text to append to the frame's name: UncertainMark, or "" if the frame can be trusted.
@@ -15,9 +16,9 @@ func (f *Frame) Mark() string {
 }
 
 // Marked returns the frame for file formats that have no field for Uncertain. If a frame's names cannot be trusted,
-// they end with UncertainMark, so that its weight is not added to another method's. A line that cannot be trusted is
-// 0, which these formats read as no line. A negative line also becomes 0. eval takes any number, but callgrind reads
-// -4 as "four lines up".
+// they end with UncertainMark, so that its samples do not count for another method. A line that cannot be trusted
+// becomes 0, which these formats read as no line. A negative line also becomes 0. eval accepts any line number, but
+// callgrind reads -4 as "four lines up".
 func (f Frame) Marked() Frame {
 	f.Label, f.Name = f.Label+f.Mark(), f.Name+f.Mark()
 	if f.Uncertain {
@@ -27,8 +28,8 @@ func (f Frame) Marked() Frame {
 	return f
 }
 
-// Marked returns a Dictionary of the same entries whose Frame returns what Frame.Marked does. Every export of stacks
-// uses it. Recordings and the JSON of dumps do not, because they have a field for Uncertain.
+// Marked returns a Dictionary of the same entries. Its method Frame returns each frame as Frame.Marked changes it.
+// Every export of stacks uses it. Recordings and the JSON of dumps do not, because they have a field for Uncertain.
 func (d *Dictionary) Marked() *Dictionary {
 	if d == nil || d.marks {
 		return d

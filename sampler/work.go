@@ -13,7 +13,7 @@ type WorkID uint32
 // TextID names a text in a Dictionary; 0 means "none".
 type TextID uint32
 
-// WorkKind is the kind of work of a thread.
+// WorkKind is the kind of work that a thread does: a request or a job.
 type WorkKind uint8
 
 // The kinds of Work.
@@ -29,39 +29,42 @@ func (k WorkKind) String() string { return wordOf(k, "none", "none", "request", 
 // WorkNumber identifies a request or job while the Dictionary lives. Numbers begin with 1 and are not reused.
 type WorkNumber uint64
 
-// Work is what is known of one request or job at an instant. When more becomes known (such as its route, after the
-// first frames), another Work with the same Number replaces it.
+// Work is what is known of one request or job at an instant. Later more may become known, for example the route after
+// the first frames. Then another Work with the same Number replaces this one.
 type Work struct {
 	Number WorkNumber
 	Kind   WorkKind
-	// Endpoint is the route of a request ("GET orders#index", "POST /orders/:id") or the class of a job. It is "" if
+	// Endpoint is the route of a request ("GET orders#index", "POST /orders/:id"), or the class of a job. It is "" if
 	// it is not known.
 	Endpoint string
-	// Path is the name of a request made of its method and the pattern of its path ("GET /orders/:id"). Endpoint has
-	// the same value while the route is not known. Path is empty if other requests with this pattern prove nothing
-	// about this request.
+	// Path is a name for a request, made of its method and the pattern of its path ("GET /orders/:id"). Endpoint has
+	// the same value while the route is not known. Path is empty if the routes of other requests with this pattern say
+	// nothing about this request.
 	Path string
-	// SinceNS is when the work was first seen. BeforeNS is when its thread was last seen without it. The work began
-	// between the two. Both are CLOCK_MONOTONIC in ns. BeforeNS is zero if the work had begun before the thread was
-	// first read.
+	// SinceNS is when the work was first seen. BeforeNS is when its thread was last seen without this work. The work
+	// began between these two times. Both are CLOCK_MONOTONIC in ns. BeforeNS is zero if the work had begun before the
+	// thread was first read.
 	SinceNS, BeforeNS int64
-	// QueuedNS is how long the request or job waited before the thread took it, in ns. It follows from a time that a
-	// load balancer (X-Request-Start) or the job's queue (enqueued_at) wrote into it. It is zero if not known.
+	// QueuedNS is how long the request or job waited before the thread took it, in ns. It is computed from a time in
+	// the request or job. A load balancer (X-Request-Start) or the job's queue (enqueued_at) has written this time. It
+	// is zero if not known.
 	QueuedNS int64
 	// Values are a request's path with ids and query, or a job's arguments. They are read only if the user wants them.
 	Values string
 }
 
-// Serving is what a thread works for at an instant. The zero value means nothing, or not known.
+// Serving is what a thread works for at an instant. The zero value means that it works for nothing, or that this is not
+// known.
 type Serving struct {
 	Work WorkID
-	// Statement is what the thread asks a database or another service at this instant, without literals: "SELECT …
+	// Statement is what the thread currently sends to a database or another service, without literal values: "SELECT …
 	// WHERE id = ?", "GET", "POST api.example.com".
 	Statement TextID
-	// Exception is the class of the exception that the thread handles ($!), with its message if values are asked for.
+	// Exception is the class of the exception that the thread handles ($!). The exception's message is included if the
+	// user asked for values.
 	Exception TextID
-	// Span is the id of the tracer's active span. RootSpan is the id of the local root of its trace. Both have 64
-	// bits, and are zero if there is none.
+	// Span is the id of the active span of a tracing library. RootSpan is the id of the trace's outermost span in this
+	// process. Both have 64 bits, and are zero if there is none.
 	Span, RootSpan uint64
 	// Trace is the id of the trace, which is passed on from process to process. It is big-endian, and zero if it is
 	// not known.
@@ -81,7 +84,8 @@ func (d *Dictionary) InternWork(w Work) WorkID {
 	return id
 }
 
-// InternText returns the ID of a text. It gives the text an ID at the first call. It returns 0 for "" or without room.
+// InternText returns the ID of a text. It gives the text an ID at the first call. It returns 0 if the text is "", or if
+// there is no room.
 func (d *Dictionary) InternText(s string) TextID {
 	if s == "" {
 		return 0
@@ -91,17 +95,16 @@ func (d *Dictionary) InternText(s string) TextID {
 	return internTold(d.entries, &d.texts, text{CutName(s)})
 }
 
-// Every request needs a new entry, so in the end requests would take the memory of frames and stacks. So unused
-// requests and texts are evicted when two conditions hold. New requests and texts have taken limit/toldPart bytes
+// Every request makes a new entry, so in the end requests would take the memory of frames and stacks. Unused requests
+// and texts are therefore evicted when two conditions hold. New requests and texts have taken limit/toldPart bytes
 // since the last eviction. All entries together take more than limit/2. limit is the most memory that the Dictionary
-// may have. If more than half of a shared memory is taken, limit is at most one part in toldShare of the shared
-// memory.
+// may have. If more than half of a shared memory is taken, limit is at most one part in toldShare of the shared memory.
 const (
 	toldPart  = 6
 	toldShare = 8
 )
 
-// internTold is internIn for requests and texts. It also evicts unused ones (see toldPart).
+// internTold is like internIn, but for requests and texts. It also evicts unused ones (see toldPart).
 func internTold[T comparable, ID ~uint32](d *entries, t *intern.Table[T, ID], v T) ID {
 	before := d.bytes
 	id := internIn(d, t, v, false)
@@ -111,14 +114,15 @@ func internTold[T comparable, ID ~uint32](d *entries, t *intern.Table[T, ID], v 
 	}
 	if d.told += d.bytes - before; d.told >= limit/toldPart && d.bytes > limit/2 {
 		d.told = 0
-		// This keeps entries that the ending generation has used: samples with their IDs may still be on the way.
+		// Entries that the ending generation has used are kept, because samples with their IDs may not have arrived
+		// yet.
 		ends := Generation(d.generation.Add(1)) - 1
 		d.takes(-d.evictTold(ends))
 	}
 	return id
 }
 
-// evictTold removes the requests and texts whose last use was earlier than the generation in the parameter before. It
+// evictTold removes the requests and texts whose last use was earlier than the generation before, its parameter. It
 // returns the memory that they took.
 func (d *entries) evictTold(before Generation) int64 {
 	freed := d.works.Evict(before, nil) + d.texts.Evict(before, nil)
@@ -126,15 +130,16 @@ func (d *entries) evictTold(before Generation) int64 {
 	return freed
 }
 
-// Work returns a request or job as it is known now. All IDs with the same Number have the latest known name. If a
-// request's own route is not known, it has the route of other requests with its path, if they have only one. Work
-// returns the zero Work for 0 or an ID that is unknown or evicted.
+// Work returns a request or job as it is known now, even if it was less known when the ID was made. All IDs with the
+// same Number have the latest known name. If a request's own route is not known, it gets the route of other requests
+// with its Path, provided that they have only one. Work returns the zero Work for 0 or an ID that is unknown or
+// evicted.
 func (d *Dictionary) Work(id WorkID) Work { return d.shown(d.work(id, true)) }
 
 // OwnWork is like Work, but does not use the routes of other requests. Recordings store what it returns.
 func (d *Dictionary) OwnWork(id WorkID) Work { return d.shown(d.work(id, false)) }
 
-// shown returns a request or job with the names that may be shown.
+// shown returns a request or job after the Dictionary's Filter, if there is one, has removed names and values.
 func (d *Dictionary) shown(w Work) Work {
 	if n := d.filter(); n != nil {
 		return n.Work(w)
@@ -159,7 +164,8 @@ func (d *entries) work(id WorkID, byOthers bool) Work {
 	return w
 }
 
-// Statement returns what a thread asks (Serving.Statement). It returns "" for 0, and for an unknown or evicted ID.
+// Statement returns the text of Serving.Statement: what a thread sends to a database or service. It returns "" for 0,
+// and for an unknown or evicted ID.
 func (d *Dictionary) Statement(id TextID) string {
 	s := held(d.entries, &d.texts, id).s
 	if n := d.filter(); n != nil {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestWorksOfSeveralProcesses: processes that share memory for requests take room from each other only for entries in
-// use.
+// TestWorksOfSeveralProcesses: several processes share memory for requests. A process gets less room because of the
+// others only if the entries of the others are in use.
 func TestWorksOfSeveralProcesses(t *testing.T) {
 	const limit = 24 << 20
 	room := NewRoom(limit, 8)
@@ -30,8 +30,8 @@ func TestWorksOfSeveralProcesses(t *testing.T) {
 	}
 }
 
-// TestWorksTakeNoRoomOfFrames: requests and statements without end leave room for other data. The last ones keep their
-// meaning. A request that goes on keeps its ID if it is interned again in each generation.
+// TestWorksTakeNoRoomOfFrames: a program makes requests and statements without end, and there is still room for other
+// data. The last requests keep their meaning. A long request keeps its ID if it is interned again in each generation.
 func TestWorksTakeNoRoomOfFrames(t *testing.T) {
 	d := NewDictionary()
 	d.maxBytes = 6 << 20

@@ -16,8 +16,8 @@ import (
 	"github.com/ddtop/ddtop/ui"
 )
 
-// The animation is one SVG with a picture for each step. CSS keyframes show one picture at a time. The SVG has no
-// script, because GitHub blocks scripts.
+// The animation is a single SVG with one picture for each step. CSS keyframes show the pictures one at a time. The SVG
+// has no script, because GitHub blocks scripts.
 
 // The size of the animation's pictures, in cells.
 const animationWidth, animationHeight = 110, 34
@@ -25,7 +25,7 @@ const animationWidth, animationHeight = 110, 34
 // maxAnimation limits the size of the file in bytes, because a README must load on a telephone, too.
 const maxAnimation = 600_000
 
-// captionHeight is the room for a step's caption below its picture, in pixels.
+// captionHeight is the height of the space for a step's caption below its picture, in pixels.
 const captionHeight = 34
 
 // step is one picture of the animation.
@@ -35,7 +35,8 @@ type step struct {
 	keys    []string // typed on the live screen; nil for the list of processes
 }
 
-// steps lead from the list of processes to the code that makes other threads wait, in 15 seconds.
+// steps are the steps of the animation. In 15 seconds they lead from the list of processes to the code that makes other
+// threads wait.
 var steps = []step{
 	{"$ sudo ddtop", 2 * time.Second, nil},
 	{"enter: the screen says what is wrong", 4 * time.Second, []string{}},
@@ -96,8 +97,8 @@ func (s step) take(ctx context.Context, r *recording.Reader) (ui.Picture, error)
 // outerSVG matches the first tag of a picture, and captures its width and height.
 var outerSVG = regexp.MustCompile(`^<svg [^>]*width="(\d+)" height="(\d+)"[^>]*>`)
 
-// animate puts pictures of the same size into one SVG. The SVG shows each picture for the length of its step, and then
-// begins again. A reader whose browser asks for reduced motion sees only the second picture.
+// animate puts pictures of the same size into one SVG. The SVG shows each picture for the time of its step, and then
+// begins again. If a reader's browser asks for reduced motion, the reader sees only the second picture.
 func animate(steps []step, pictures [][]byte) ([]byte, error) {
 	var total time.Duration
 	for _, s := range steps {
@@ -121,11 +122,11 @@ func animate(steps []step, pictures [][]byte) ([]byte, error) {
 		width, height = w, h
 		percent := func(d time.Duration) float64 { return 100 * float64(d) / float64(total) }
 		from, to := percent(at), percent(at+steps[i].length)
-		// Keyframes begin at 0 % and end at 100 %. Only the first step is visible at 0 %, and only the last at 100 %.
+		// Each step has keyframes from 0 % to 100 %. At 0 % only the first step is visible, and at 100 % only the last.
 		fmt.Fprintf(&style, "@keyframes s%d{0%%{visibility:%s}%.2f%%{visibility:visible}%.2f%%{visibility:%s}}\n.s%d{animation-name:s%d}\n",
 			i, shown(i == 0), from, to, shown(i == len(pictures)-1), i, i)
 		inner := bytes.TrimSuffix(bytes.TrimSpace(picture[len(head[0]):]), []byte("</svg>"))
-		// A browser would show the title of each picture as a tooltip.
+		// Titles are removed, because a browser would show the title of each picture as a tooltip.
 		inner = regexp.MustCompile(`<title>[^<]*</title>\n?`).ReplaceAll(inner, nil)
 		fmt.Fprintf(&body, "<g class=\"s s%d\">\n%s<text x=\"%d\" y=\"%d\" text-anchor=\"middle\" font-family=\"monospace\" font-size=\"15\" fill=\"#e6e9ef\">%s</text>\n</g>\n",
 			i, inner, width/2, height+captionHeight*2/3, escaped(steps[i].caption))

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestAnimation: the animation in the README is well-formed and small. It has no script and loads nothing. It shows
-// each step in turn within 15 seconds.
+// TestAnimation: the animation in the README is well-formed and small. It has no script and loads no other file. It
+// shows all steps one after the other within 15 seconds.
 func TestAnimation(t *testing.T) {
 	text, err := os.ReadFile("incident.svg")
 	if err != nil {
@@ -50,7 +50,7 @@ func TestAnimation(t *testing.T) {
 	}
 }
 
-// TestAnimate: each step is visible for its part of the time. Pictures of two sizes are refused.
+// TestAnimate: each step is visible for its share of the time. animate refuses pictures of different sizes.
 func TestAnimate(t *testing.T) {
 	small := []byte("<svg xmlns=\"x\" width=\"10\" height=\"20\">\n<title>a</title>\n<g/>\n</svg>\n")
 	two := []step{{caption: "a <b>", length: time.Second}, {caption: "c", length: 3 * time.Second}}

@@ -1,6 +1,6 @@
-// Screenshots makes the pictures of this folder (and of the README) from recordings. There is a picture of each phase
-// of the bundled program, and of a Rails application. A picture is the screen at the recording's end. `make
-// screenshots` runs it. recordings/README.md describes how the recordings are made.
+// Screenshots makes the pictures in this folder (and in the README) from recordings. There is a picture for each phase
+// of the bundled program, and for a Rails application. A picture shows the screen at the end of a recording. `make
+// screenshots` runs this program. recordings/README.md describes how the recordings are made.
 package main
 
 import (
@@ -27,10 +27,10 @@ type shot struct {
 	keys            []string
 }
 
-// window is the interval of time in the pictures. The recordings are a little longer.
+// window is the span of time that the pictures show. The recordings are a little longer.
 const window = 15 * time.Second
 
-// exactWait are the keys that lead to one of the shorter waits in the list.
+// exactWait has the keys that select one of the shorter waits in the list of waits.
 var exactWait = append([]string{"0", "r"}, slices.Repeat([]string{"pgdown"}, 44)...)
 
 var shots = []shot{

@@ -21,7 +21,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// addedPage is the whole code of a new view.
+// addedPage is the whole code that a new view (a page with its own tab) needs.
 type addedPage struct {
 	page.Plain
 	threads int
@@ -74,8 +74,8 @@ func TestAddView(t *testing.T) {
 	}
 }
 
-// TestViewIsOneFolderAndOneLine: outside of a view's folder, only the list of views imports the view. The code that
-// holds several processes together may also import the view of processes.
+// TestViewIsOneFolderAndOneLine: apart from the view's own folder, only the list of views imports the view. One
+// exception is the code that holds several processes together. It may import the view of processes.
 func TestViewIsOneFolderAndOneLine(t *testing.T) {
 	const module = "github.com/ddtop/ddtop/ui/page/"
 	users := make(map[string][]string)
@@ -123,7 +123,7 @@ func TestViewIsOneFolderAndOneLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, d := range folders {
-		// The list has the view's import and its line.
+		// The list of views contains one line for each view besides its import.
 		if n := strings.Count(string(list), "\t"+d.Name()+".View,\n"); d.IsDir() && n != 1 {
 			t.Errorf("the view %s has %d lines in the list", d.Name(), n)
 		}

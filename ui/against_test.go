@@ -15,7 +15,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// otherOf is a made-up recording to compare with.
+// otherOf returns a made-up recording that the test's process is compared with.
 func otherOf(t *testing.T, d demosource.Options) *scene.Against {
 	t.Helper()
 	x, err := LoadAgainst(context.Background(), demosource.New(d), "before.ddtop", scene.Options{})
@@ -32,7 +32,7 @@ func againstScreen(t *testing.T, w, h int) *screen {
 	return newScreen(t, w, h, demosource.Options{Length: 30 * time.Second}, scene.Options{Folder: t.TempDir(), Against: otherOf(t, demosource.Options{Length: 10 * time.Second})})
 }
 
-// TestAgainst: the flamegraph and the top show the changes against another recording, scaled to the same length.
+// TestAgainst: the flamegraph and the top list show how they differ from another recording, scaled to the same length.
 func TestAgainst(t *testing.T) {
 	s := againstScreen(t, 160, 50)
 	s.press("4")
@@ -41,7 +41,8 @@ func TestAgainst(t *testing.T) {
 	if !f.Comparing() || f.BaseKind != widget.AgainstBase || len(f.Changes) == 0 {
 		t.Fatalf("nothing is compared: %v", f.Changes)
 	}
-	// The changes of own time sum up to the change of the whole, except for changes that are too small to be listed.
+	// The changes of all functions' own time add up to the change of the whole. Changes that are too small to be listed
+	// are missing from the sum.
 	var own float64
 	for _, c := range f.Changes {
 		own += c.Share
@@ -68,7 +69,8 @@ func TestAgainst(t *testing.T) {
 	if was == 0 {
 		t.Error("no row was there before")
 	}
-	// Other metrics are compared, too. The key = ends the comparison with the recording, and later begins it again.
+	// Metrics other than the first one are compared, too. The key = ends the comparison with the recording, and the
+	// next = begins it again.
 	s.press("w")
 	s.sees("before.ddtop")
 	s.press("w", "w", "w", "w", "w", "w", "w")
@@ -86,8 +88,8 @@ func TestAgainst(t *testing.T) {
 	t.Error("= does not come back to the other recording")
 }
 
-// TestAgainstItself: if a process is compared with itself, no frame has changed, although frames and stacks have
-// other IDs.
+// TestAgainstItself: if a process is compared with itself, no frame has changed. The two sides have different IDs for
+// the same frames and stacks, so they must be matched by name.
 func TestAgainstItself(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second},
 		scene.Options{Window: 30 * time.Second, Against: otherOf(t, demosource.Options{Length: 30 * time.Second})})
@@ -110,7 +112,7 @@ type noSamples struct{ sampler.Source }
 
 func (*noSamples) Run(context.Context, func(*sampler.Sample)) error { return sampler.ErrEnded }
 
-// TestGoldenAgainst draws the compared flamegraph and the compared top.
+// TestGoldenAgainst draws the flamegraph and the top list of a comparison.
 func TestGoldenAgainst(t *testing.T) {
 	for _, size := range []struct {
 		name string

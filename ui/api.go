@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// Types of the packages below ui that commands use.
+// These types come from the packages below ui. Commands use them by these names.
 type (
 	// Options are the options of Run.
 	Options = scene.Options
@@ -20,7 +20,7 @@ type (
 	HeapReader = scene.HeapReader
 )
 
-// The defaults of Options, and the longest history.
+// These are the defaults of Options, and the longest possible history.
 const (
 	DefaultWindow  = scene.DefaultWindow
 	DefaultHistory = store.DefaultHistory
@@ -30,5 +30,5 @@ const (
 // Themes are the names that ThemeByName knows.
 var Themes = style.Themes
 
-// ThemeByName returns a theme. An empty name and "auto" give the dark theme.
+// ThemeByName returns the theme with a name. For an empty name and for "auto" it returns the dark theme.
 func ThemeByName(name string) (style.Theme, error) { return style.ThemeByName(name) }

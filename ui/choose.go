@@ -21,10 +21,11 @@ import (
 // Candidate is a process that can be chosen.
 type Candidate struct {
 	PID, PPID, Threads int
-	// CPU is the CPU time used so far. Started is when the process began. It is zero if it is not known.
+	// CPU is the CPU time that the process has used since its start. Started is when the process began. It is zero if
+	// it is not known.
 	CPU     time.Duration
 	Started time.Time
-	// Ruby is the release. It is empty if the process cannot be read. Why then gives the reason.
+	// Ruby is the release of Ruby. It is empty if the process cannot be read. In this case Why gives the reason.
 	Ruby, User, Why string
 	// Title is the program's name, Command its command line. Command is empty if it must not be shown.
 	Title, Command string
@@ -54,7 +55,7 @@ type Choosing struct {
 	Verb string
 }
 
-// Choice is the chosen process, and with Children also the processes below it.
+// Choice is the process that the user has chosen. If Children is true, the user has also chosen its descendants.
 type Choice struct {
 	PID      int
 	Children bool
@@ -62,8 +63,8 @@ type Choice struct {
 
 const (
 	// listFirst is the time between the first list and the second. CPU shares can be shown from the second list on.
-	// listEvery is the interval between all later lists. listRest makes this interval longer if lists are slow: the
-	// pause after a list is at least listRest times the time that it took to make the list.
+	// listEvery is the interval between all later lists. listRest makes this interval longer if making a list is slow.
+	// The pause after a list is at least listRest times the time that it took to make it.
 	listFirst = 300 * time.Millisecond
 	listEvery = time.Second
 	listRest  = 30
@@ -104,7 +105,8 @@ type chooser struct {
 	cursor int // the PID of the selected row
 	all    []Candidate
 	filter []rune
-	// before has each process's CPU time at the last list, by PID. Its difference to the next list is the CPU share.
+	// before has each process's CPU time in the previous list, by PID. The CPU share is computed from its difference to
+	// the new list.
 	before map[int]cpuTime
 	chosen Choice
 	failed error // the last error of List
@@ -116,8 +118,8 @@ type chooser struct {
 	lastPress mousePress
 }
 
-// cpuTime has the CPU time of a process at the time of a list (the field at). share is the share of one CPU that the
-// process used since the list before. It is -1 if it is not known.
+// cpuTime has the CPU time of a process when a list was made, at the time at. share is the share of one CPU that the
+// process used since the previous list. It is -1 if it is not known.
 type cpuTime struct {
 	started time.Time
 	at      time.Time
@@ -180,8 +182,8 @@ func (m *chooser) setList(l []Candidate) {
 	next := make(map[int]cpuTime, len(l))
 	for _, c := range l {
 		t := cpuTime{started: c.Started, at: now, cpu: c.CPU, share: -1}
-		// If the start differs, it is another process with the same PID. The start of the same process can change by
-		// up to a tick, because it is computed anew. So differences below a second do not count.
+		// If the start differs, it is another process with the same PID. The start of the same process can change by up
+		// to a clock tick, because it is computed anew each time. Differences below a second are therefore ignored.
 		if b, ok := m.before[c.PID]; ok && c.CPU >= b.cpu && c.Started.Sub(b.started).Abs() < time.Second && now.After(b.at) {
 			t.share = float64(c.CPU-b.cpu) / float64(now.Sub(b.at))
 		}
@@ -191,7 +193,7 @@ func (m *chooser) setList(l []Candidate) {
 	m.arrange()
 }
 
-// arrange makes the rows. Each process that passes the filter is followed by the processes below it.
+// arrange makes the rows. Each process that matches the filter is followed by its descendants.
 func (m *chooser) arrange() {
 	left := make(map[int]*candidateRow)
 	var order []*candidateRow
@@ -352,7 +354,8 @@ func (m *chooser) press(at tea.Mouse) tea.Cmd {
 
 func (m *chooser) picture() (g *canvas.Grid, number int) { return &m.grid, m.drawn }
 
-// View returns the terminal's modes, such as the mouse's. It returns no picture, because the painter draws that.
+// View returns the terminal's modes, such as whether it reports the mouse. It returns no picture, because the painter
+// draws the picture.
 func (m *chooser) View() tea.View {
 	v := paintedView("ddtop")
 	if !m.opt.NoMouse {

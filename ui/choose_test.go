@@ -24,7 +24,7 @@ func pumas() []Candidate {
 	}
 }
 
-// chooserOf is a list of a given size. Its clock stands still until the test moves it.
+// chooserOf returns a list of a given size. Its clock stands still unless the test moves it.
 func chooserOf(t *testing.T, w, h int, filter string) (m *chooser, clock *time.Time) {
 	t.Helper()
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
@@ -58,7 +58,7 @@ func (m *chooser) typed(keys ...string) (left bool) {
 	return left
 }
 
-// TestWhatIsPastedIsTyped: if a name is pasted into the list, the name becomes the filter, without control
+// TestWhatIsPastedIsTyped: text that the user pastes is treated like typed text. It becomes the filter, without control
 // characters.
 func TestWhatIsPastedIsTyped(t *testing.T) {
 	m, _ := chooserOf(t, 120, 40, "")
@@ -175,8 +175,8 @@ func TestChooserChooses(t *testing.T) {
 	}
 }
 
-// TestChooserBearsAnything: the list can be drawn at any size, even at sizes that no terminal has. Hostile names do
-// not break the picture.
+// TestChooserBearsAnything: the list can be drawn at any size, even at sizes that no terminal has. Names with control
+// characters or of great length do not break the picture.
 func TestChooserBearsAnything(t *testing.T) {
 	hostile := []Candidate{{PID: 2, PPID: 3, Title: "\x1b[2J\u202e", Command: strings.Repeat("a\nb", 9999)}, {PID: 3, PPID: 2, Why: strings.Repeat("x", 9999)}, {PID: 4, PPID: 4}}
 	for w := 0; w < 130; w += 7 {

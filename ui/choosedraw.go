@@ -10,7 +10,8 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// Widths of the list's columns, each with two blanks after it. If there is no room, the last columns are left out.
+// These are the widths of the list's columns, including two blanks after each. On a narrow screen, the last columns are
+// left out.
 const (
 	pidColumn     = 9
 	cpuColumn     = 8
@@ -81,7 +82,7 @@ type candidateColumn struct {
 	text  func(r *candidateRow) string
 }
 
-// columns returns the columns that have room in a screen of width w.
+// columns returns the columns that fit on a screen of width w.
 func (m *chooser) columns(w int) []candidateColumn {
 	all := []candidateColumn{
 		{"PID", pidColumn, true, func(r *candidateRow) string { return strconv.Itoa(r.PID) }},

@@ -21,9 +21,9 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// copyText puts a text into the clipboard of the user's terminal (OSC 52). tmux accepts it itself (set-clipboard on)
-// or passes it on to the terminal around it (allow-passthrough). By default it does neither, so copyText also runs
-// tmux's own command.
+// copyText puts a text into the clipboard of the user's terminal (escape sequence OSC 52). tmux can accept this
+// sequence itself (set-clipboard on), or pass it on to the terminal around tmux (allow-passthrough). By default it does
+// neither, so copyText also runs tmux's own command.
 func copyText(sc *scene.Scene, text string) tea.Cmd {
 	set := ansi.SetSystemClipboard(text)
 	write := func(text string) tea.Cmd { return func() tea.Msg { return writeMsg{text} } }
@@ -33,8 +33,8 @@ func copyText(sc *scene.Scene, text string) tea.Cmd {
 	return tea.Batch(write(set), write(ansi.TmuxPassthrough(set)), loadBuffer(text))
 }
 
-// copyPath copies the path of a written file. In a redacted view it copies only the name, because users paste it
-// elsewhere.
+// copyPath copies the path of a written file. If names are redacted, it copies only the file's name, because users
+// paste it elsewhere.
 func copyPath(sc *scene.Scene, path string) tea.Cmd {
 	if sc.Opt.Redactor != nil {
 		path = filepath.Base(path)
@@ -42,10 +42,11 @@ func copyPath(sc *scene.Scene, path string) tea.Cmd {
 	return copyText(sc, path)
 }
 
-// tmuxWithin is how long tmux may take to accept a text.
+// tmuxWithin is how long the tmux command may take to accept a text.
 const tmuxWithin = 5 * time.Second
 
-// loadBuffer puts a text into tmux's buffer. tmux 3.2 and later also puts it into the outer terminal's clipboard.
+// loadBuffer puts a text into tmux's own buffer. tmux 3.2 and later also puts it into the clipboard of the terminal
+// around tmux.
 func loadBuffer(text string) tea.Cmd {
 	return func() tea.Msg {
 		ctx, cancel := context.WithTimeout(context.Background(), tmuxWithin)
@@ -71,7 +72,8 @@ func yank(m *Model) tea.Cmd {
 	return copyText(&m.Scene, title+"\n  "+strings.Join(stack, "\n  ")+"\n")
 }
 
-// yankSummary copies what is wrong, its cause and what the threads do, as Markdown for a chat.
+// yankSummary copies a summary as Markdown, to be pasted into a chat: what is wrong, the cause, and what the threads
+// do.
 func yankSummary(m *Model) tea.Cmd {
 	if m.LastNS == 0 {
 		m.message.Fail("nothing to copy yet: no sample has come")
@@ -83,14 +85,16 @@ func yankSummary(m *Model) tea.Cmd {
 }
 
 const (
-	// maxBlamed and maxListed limit the places and threads of a summary, so that a chat shows all without a click.
+	// maxBlamed and maxListed limit the places and threads of a summary. A longer message would be folded by a chat
+	// until the reader clicks.
 	maxBlamed = 5
 	maxListed = 20
-	// muchRun is the least share of time for which a member of a group must have held the GVL to be listed by itself.
+	// muchRun decides which members of a group of threads a summary lists by themselves. These members have held the
+	// GVL for at least this share of the time.
 	muchRun = 0.25
 )
 
-// summary describes the time span on the screen.
+// summary returns a text about the time span on the screen.
 func summary(m *Model) string {
 	var b strings.Builder
 	p, f := &m.Process, &m.Figures
@@ -157,15 +161,16 @@ func summary(m *Model) string {
 }
 
 const (
-	// hotShare is the least share of its caller's time that a callee must have to be on the hot path.
+	// hotShare is the least share of its caller's time that a callee must have to belong to the hot path (see hotPath).
 	hotShare = 0.5
-	// maxHot limits the frames of the hot path. The innermost ones are kept, because they say most.
+	// maxHot limits the frames of the hot path. If there are more, the outermost ones are left out, because the
+	// innermost ones say most.
 	maxHot = 8
 )
 
-// hotPath returns the path with the most time, by the measure and the filters of the flamegraph. It begins with the
-// thread with the most time and follows each callee that has at least half of its caller's time. It is empty if no
-// time was measured.
+// hotPath returns the path of calls with the most time, by the flamegraph's metric and filters. It begins with the
+// thread with the most time. From there it follows each callee that has at least half of its caller's time. It is empty
+// if no time was measured.
 func hotPath(m *Model) string {
 	if !hasFlame(m) { // the weights are from the last drawing of the flamegraph
 		buildFlame(m, true)
@@ -203,8 +208,8 @@ func hotPath(m *Model) string {
 	return fmt.Sprintf("Hot path, %s of %s: %s%s", units.Percent(style.Share(n.Total, t.Root.Total)), style.MetricName(t.Metric), strings.Join(path, " → "), where)
 }
 
-// blamedPlaces lists the places that held the GVL while other threads waited, as view 6 does, the largest first. It
-// lists none if fewer than 0.05 threads waited on average, because this does no harm.
+// blamedPlaces lists the places of the code that held the GVL while other threads waited, the largest first. View 6
+// shows the same list. If fewer than 0.05 threads waited on average, it lists none, because so few waits do no harm.
 func blamedPlaces(sc *scene.Scene) []string {
 	b := widget.BlameOf(&sc.Weights, sc.Dict)
 	if b.WaitNS < (sc.Weights.ToNS-sc.Weights.FromNS)/20 {
@@ -222,7 +227,7 @@ func blamedPlaces(sc *scene.Scene) []string {
 	return out
 }
 
-// markdown makes any text printable, and escapes the signs of Markdown.
+// markdown makes any text printable, and escapes the characters that have a meaning in Markdown.
 func markdown(s string) string {
 	return export.Markdown(canvas.Clean(s))
 }
@@ -230,8 +235,8 @@ func markdown(s string) string {
 // maxSummaryEndpoints limits how many routes a summary lists.
 const maxSummaryEndpoints = 8
 
-// servedSummary writes the routes of the shown time for a summary in Markdown, the route with the most time first. It
-// writes nothing if there are none.
+// servedSummary writes the routes in the time on the screen as Markdown, for a summary. The route with the most time
+// comes first. If there are no routes, it writes nothing.
 func servedSummary(s *scene.Served, b *strings.Builder) {
 	list := s.Endpoints[:min(len(s.Endpoints), maxSummaryEndpoints)]
 	if len(list) == 0 {

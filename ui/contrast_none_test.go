@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestTerminalWithoutColours: the screen is drawn if Bubble Tea converts every colour to no colour. Bubble Tea does
-// so with NO_COLOR and without a terminal.
+// TestTerminalWithoutColours: Bubble Tea converts every colour to no colour if NO_COLOR is set or the output is no
+// terminal. The screen can still be drawn.
 func TestTerminalWithoutColours(t *testing.T) {
 	noTTY, ascii := tea.ColorProfileMsg{Profile: 1}, tea.ColorProfileMsg{Profile: 2}
 	if noTTY.String() != "NoTTY" || ascii.String() != "Ascii" {

@@ -16,7 +16,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// profiles are terminals with few colours, in Bubble Tea's terms.
+// profiles are Bubble Tea's messages for terminals with few colours.
 var profiles = []tea.ColorProfileMsg{{Profile: 3}, {Profile: 4}}
 
 func TestTheProfilesAreThoseMeant(t *testing.T) {
@@ -30,7 +30,7 @@ func TestTheProfilesAreThoseMeant(t *testing.T) {
 	}
 }
 
-// TestTextIsLegibleInFewColors: in every view and theme no text has the same colour as its ground.
+// TestTextIsLegibleInFewColors: in every view and theme no text has the same colour as its background.
 func TestTextIsLegibleInFewColors(t *testing.T) {
 	rs := make(recordings)
 	for _, v := range pageViews {
@@ -66,8 +66,8 @@ func TestTextIsLegibleInFewColors(t *testing.T) {
 	}
 }
 
-// TestStatesCanBeToldApart: in every theme and number of colours each state has its own letter. States that mean
-// trouble also have different colours. Running does not have the colour of the background.
+// TestStatesCanBeToldApart: in every theme, for every number of colours, each state has its own letter. States that
+// mean trouble also have different colours. The state Running differs in colour from the background.
 func TestStatesCanBeToldApart(t *testing.T) {
 	for _, name := range style.Themes[1:] {
 		theme, err := style.ThemeByName(name)
@@ -145,9 +145,9 @@ func TestFewColoursKeepTheirMeaning(t *testing.T) {
 	}
 }
 
-// TestTextOfEveryPictureIsLegible measures the contrast of each letter and digit with its ground, in all views of all
-// themes. Text has the contrast of WCAG 2.1, criterion 1.4.3. Letters in cells of the timeline and faint text have
-// the contrast of criterion 1.4.11.
+// TestTextOfEveryPictureIsLegible measures the contrast of each letter and digit with its background, in all views of
+// all themes. Text has the contrast of WCAG 2.1, criterion 1.4.3. Letters in cells of the timeline, and faint text,
+// have the contrast of criterion 1.4.11.
 func TestTextOfEveryPictureIsLegible(t *testing.T) {
 	rs := make(recordings)
 	for _, name := range style.Themes[1:] {

@@ -88,7 +88,7 @@ func TestDocsNameEveryKey(t *testing.T) {
 	}
 }
 
-// TestEveryStateHasItsPlace: the legend lists each state exactly once, and each theme has a colour for each state.
+// TestEveryStateHasItsPlace: the legend lists each state of threads exactly once, and each theme has a colour for it.
 func TestEveryStateHasItsPlace(t *testing.T) {
 	for s := range gvl.NumStates {
 		if n := len(slices.DeleteFunc(slices.Clone(stateHelp[:]), func(x gvl.State) bool { return x != s })); n != 1 {

@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// youngSource is a source whose program started by age before ddtop attached.
+// youngSource is a source whose program had run for the time age when ddtop attached.
 type youngSource struct {
 	*demosource.Source
 	age time.Duration
@@ -24,7 +24,8 @@ func (y youngSource) Process() sampler.Process {
 	return p
 }
 
-// TestAStartNamesNoTimes: before the first sample the screen shows no uptime and no times on the axis.
+// TestAStartNamesNoTimes: before the first sample no time is known. So the screen shows no uptime, and no times on the
+// axis.
 func TestAStartNamesNoTimes(t *testing.T) {
 	src := youngSource{demosource.New(demosource.Options{}), time.Hour}
 	store, err := newStore(src, scene.Options{})
@@ -41,8 +42,9 @@ func TestAStartNamesNoTimes(t *testing.T) {
 	s.misses(" up ", " -0")
 }
 
-// TestNoFindingsIsSaidOnceTheyWereLookedFor: if a program has just started, or ddtop has just attached, rules cannot
-// match yet. Until they can, the screen says that it is too early, and not that nothing stands out.
+// TestNoFindingsIsSaidOnceTheyWereLookedFor: if a program has just started, or ddtop has just attached, the rules for
+// findings cannot match yet. During this time the screen says that it is too early. It must not say that nothing stands
+// out.
 func TestNoFindingsIsSaidOnceTheyWereLookedFor(t *testing.T) {
 	const young, new, quiet = "the program has just started", "measuring for a few seconds", "no findings: nothing stands out"
 	for _, c := range []struct {
@@ -85,8 +87,8 @@ func (l leakingSource) Run(ctx context.Context, emit func(*sampler.Sample)) erro
 	})
 }
 
-// TestMemoryThatGrowsIsSaid: if memory grows, but not enough for a finding, the screen reports the growth instead of
-// a green tick.
+// TestMemoryThatGrowsIsSaid: memory may grow, but too little for a finding. In this case the screen reports the growth,
+// and shows no green tick for "no findings".
 func TestMemoryThatGrowsIsSaid(t *testing.T) {
 	const none, grows = "✓ no findings: nothing stands out", "… no findings yet; memory grows by 2.6 MB per second (119 MB to 18"
 	quiet := demosource.Options{Length: 26 * time.Second, HogAfter: -1}

@@ -25,8 +25,8 @@ type shown struct {
 	coloured bool
 }
 
-// bareTerminal is a terminal without background colour erase. Cells that are erased, scrolled in or inserted have the
-// terminal's own ground (terminfo(5), bce). It understands the sequences that Ultraviolet writes. It remembers
+// bareTerminal imitates a terminal without background colour erase: cells that are erased, scrolled in or inserted get
+// the terminal's own background (terminfo(5), bce). It understands the sequences that Ultraviolet writes. It remembers
 // sequences that it does not understand.
 type bareTerminal struct {
 	mu          sync.Mutex
@@ -68,7 +68,8 @@ func (t *bareTerminal) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// next takes one character or sequence and returns its length. It returns zero if the sequence is incomplete.
+// next interprets one character or escape sequence and returns its length. It returns zero if the sequence is
+// incomplete.
 func (t *bareTerminal) next(b []byte) int {
 	switch {
 	case b[0] == '\x1b':
@@ -109,7 +110,7 @@ func (t *bareTerminal) down() {
 	}
 }
 
-// scroll moves the rows from row from on up by n. A negative n moves them down.
+// scroll moves the rows up by n, beginning with the row in the parameter from. A negative n moves them down.
 func (t *bareTerminal) scroll(from, n int) {
 	for ; n > 0; n-- {
 		t.cells = slices.Insert(slices.Delete(t.cells, from, from+1), t.bottom, t.blank())
@@ -141,7 +142,7 @@ func (t *bareTerminal) put(r rune) {
 	}
 }
 
-// escape takes a sequence that begins with ESC and returns its length.
+// escape interprets a sequence that begins with ESC and returns its length.
 func (t *bareTerminal) escape(b []byte) int {
 	if len(b) < 2 {
 		return 0
@@ -290,7 +291,7 @@ func (t *bareTerminal) style(n []int) {
 	}
 }
 
-// differs describes the first cell that is not as wanted. It returns "" if all cells are as wanted.
+// differs describes the first cell that differs from want. It returns "" if no cell differs.
 func (t *bareTerminal) differs(want [][]shown) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -338,8 +339,8 @@ func (p *pictures) picture() (*canvas.Grid, int) { return p.grid, p.n }
 
 func (p *pictures) View() tea.View { return paintedView("") }
 
-// TestATerminalWithoutColouredErasing: the terminal shows every cell with its ground, also after one picture replaces
-// another. ddtop may not erase cells to colour them, because GNU screen erases without colour.
+// TestATerminalWithoutColouredErasing: the terminal shows every cell with its background, also after one picture
+// replaces another. ddtop must not colour cells by erasing them, because GNU screen erases without colour.
 func TestATerminalWithoutColouredErasing(t *testing.T) {
 	const w, h = 100, 40
 	s := newScreen(t, w, h, demosource.Options{Length: 5 * time.Second, HTTP: 30, ExtraNames: hostileNames}, scene.Options{})

@@ -11,16 +11,17 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// exactTimeout limits how long switching exact mode on may take. It usually takes about 40 ms.
+// exactTimeout limits how long it may take to switch exact mode on. It usually takes about 40 ms.
 const exactTimeout = 30 * time.Second
 
-// exactKey is the key E. It switches exact mode on, after a question, and off.
+// exactKey is the key E, which switches exact mode on and off. Before it does so for the first time, it asks the user.
 type exactKey struct {
 	// agreed is true if the user has allowed breakpoints in the process's code, by an answer or by the command line.
 	agreed bool
-	// busy is the change under way: "on" or "off". It is empty if there is none.
+	// busy is the change that is being made: "on" or "off". It is empty if none is being made.
 	busy string
-	// saidEnded is the reason for the end of exact mode that the screen has shown last.
+	// saidEnded is the last reason for the end of exact mode that the screen has shown. It prevents showing the same
+	// reason twice.
 	saidEnded string
 }
 
@@ -30,7 +31,8 @@ type exactMsg struct {
 	err error
 }
 
-// exactQuestion is asked before breakpoints are put into the process, the longest form first.
+// exactQuestion is the question that is asked before breakpoints are put into the process, in forms of several lengths.
+// The longest form comes first.
 var exactQuestion = []string{
 	"exact mode: while it is on, the kernel keeps breakpoints in this process's code (libruby or libc). Put them in?",
 	"exact mode puts breakpoints into this process's code (libruby or libc) while it is on. Do it?",
@@ -38,7 +40,8 @@ var exactQuestion = []string{
 	"put breakpoints into the process's code?",
 }
 
-// update reads the state of exact mode, and tells the user if it ended by itself. It returns true to draw again.
+// update reads the state of exact mode, and tells the user if it ended without being switched off. It returns true if
+// the screen must be drawn again.
 func (k *exactKey) update(sc *scene.Scene, say *scene.Message) bool {
 	if sc.Opt.Exact == nil {
 		return false
@@ -83,7 +86,7 @@ func (k *exactKey) press(m *Model) tea.Cmd {
 	return nil
 }
 
-// ask asks whether breakpoints may be put into the process.
+// ask asks the user whether breakpoints may be put into the process.
 func (k *exactKey) ask(m *Model) *prompt {
 	forms := exactQuestion
 	if s := &m.Exact; s.Ended != "" {

@@ -34,7 +34,7 @@ func (f *fakeExact) EndExact() error { f.status = sampler.ExactStatus{}; return 
 
 func (f *fakeExact) ExactStatus() sampler.ExactStatus { return f.status }
 
-// withExact is the screen over the made-up order service, with exact mode available.
+// withExact returns a screen that shows the made-up order service, with exact mode available.
 func withExact(t *testing.T, w, h int, o scene.Options) (*screen, *fakeExact) {
 	t.Helper()
 	f := new(fakeExact)
@@ -43,7 +43,7 @@ func withExact(t *testing.T, w, h int, o scene.Options) (*screen, *fakeExact) {
 	return s, f
 }
 
-// ran runs commands as Bubble Tea does, and passes their messages to the screen.
+// ran runs commands as Bubble Tea does, and passes the messages that they return to the screen.
 func (s *screen) ran(cmds []tea.Cmd) {
 	for _, cmd := range cmds {
 		s.model.Update(cmd())
@@ -107,8 +107,8 @@ func TestExactSaysWhyNot(t *testing.T) {
 	}
 }
 
-// TestExactEndsItself: if exact mode ends by itself, the screen shows the reason. From then on the head says that it
-// ended, and the help says why. The next press of the key asks again.
+// TestExactEndsItself: exact mode may end without being switched off. Then the screen shows the reason. From then on
+// the head says that exact mode ended, and the help says why. The next press of the key asks the user again.
 func TestExactEndsItself(t *testing.T) {
 	for _, wrong := range []bool{false, true} {
 		s, f := withExact(t, 120, 40, scene.Options{})
@@ -137,7 +137,7 @@ func TestExactEndsItself(t *testing.T) {
 	}
 }
 
-// TestExactWhereItIsNot: if exact mode is impossible, the key shows the reason.
+// TestExactWhereItIsNot: if exact mode is impossible, pressing its key shows the reason.
 func TestExactWhereItIsNot(t *testing.T) {
 	for want, o := range map[string]scene.Options{"this is a recording": {Replay: true}, "not possible here": {}} {
 		s := newScreen(t, 120, 40, demosource.Options{Length: 3 * time.Second}, o)

@@ -16,7 +16,7 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// exactly is the screen over the made-up order service in exact mode.
+// exactly returns a screen that shows the made-up order service in exact mode.
 func exactly(t *testing.T, w, h int, o scene.Options) *screen {
 	t.Helper()
 	return newScreen(t, w, h, demosource.Options{Length: 12 * time.Second, HogAfter: 6 * time.Second, Exact: true}, o)
@@ -26,8 +26,9 @@ func (s *screen) timelinePage() *timeline.Page {
 	return s.model.pages[scene.PageTimeline].(*timeline.Page)
 }
 
-// TestTimelineOfAWait: in the thread's row, a wait begins and ends at the same times as in the list of waits. This
-// holds for waits of any length, at any size of the screen, and at every zoom down to 10 µs per column.
+// TestTimelineOfAWait: a wait for the GVL begins and ends at the same times in the thread's row of the timeline as in
+// the list of waits. This holds for waits of any length, at any size of the screen, and at every zoom down to 10 µs per
+// column.
 func TestTimelineOfAWait(t *testing.T) {
 	const looked = 5
 	r := rand.New(rand.NewPCG(3, 1))
@@ -73,8 +74,8 @@ func TestTimelineOfAWait(t *testing.T) {
 	}
 }
 
-// checkWait compares a thread's row with a wait. The time of each column must be known, and the wait must fill its
-// part of each column.
+// checkWait compares a thread's row of the timeline with a wait. The state of each column must be known. In each column
+// the wait must have the share that its length implies.
 func checkWait(t *testing.T, s *screen, e *store.WaitEvent) {
 	t.Helper()
 	p := s.timelinePage()
@@ -125,8 +126,8 @@ func TestZoomEndsWhereSamplesDo(t *testing.T) {
 	}
 }
 
-// TestExactScreenHolds: the data of exact mode are shown without colours and in ASCII, too. No row is too long, even
-// on small screens.
+// TestExactScreenHolds: the screen shows the data of exact mode also without colours, and in ASCII. No row is too long,
+// even on small screens.
 func TestExactScreenHolds(t *testing.T) {
 	for _, o := range []scene.Options{{}, {NoColor: true}, {ASCII: true}, {ASCII: true, NoColor: true}} {
 		o.Exact = &fakeExact{status: sampler.ExactStatus{On: true, CostShare: 0.004, Lost: 123456}}
@@ -151,8 +152,8 @@ func TestExactScreenHolds(t *testing.T) {
 	}
 }
 
-// TestExactWithFewSamples: if samples are rare, a thread can be waiting in two consecutive samples without waiting in
-// between. In exact mode the waits are the same with few samples as with many.
+// TestExactWithFewSamples: if samples are rare, a thread can wait at two consecutive samples and run in between.
+// Samples alone would show one long wait. In exact mode the waits are the same with few samples as with many.
 func TestExactWithFewSamples(t *testing.T) {
 	const each = 150 // the second screen gets every 150th sample
 	src := demosource.New(demosource.Options{Length: 12 * time.Second, HogAfter: 6 * time.Second, Exact: true})

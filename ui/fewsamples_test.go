@@ -33,8 +33,8 @@ func TestGoldenFewSamples(t *testing.T) {
 	percent := regexp.MustCompile(`[0-9] %`)
 	for _, v := range []struct {
 		name, key, why string
-		// bare is the beginning of a text on the screen. Behind this text no percentage is shown. It is empty if the
-		// whole screen may have percentages.
+		// bare is a text on the screen. After this text the screen must show no percentage. It is empty if percentages
+		// are allowed on the whole screen.
 		bare string
 	}{
 		{"few-threads", "2", "states –: ", ""},

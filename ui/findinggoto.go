@@ -15,7 +15,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// allFindings returns the findings in the screen's head: of the shown process, and in view 8 of all processes.
+// allFindings returns the findings in the screen's head. In view 8 these are the findings of all processes, elsewhere
+// only the shown process's.
 func allFindings(m *Model) scene.Findings {
 	if m.Page == scene.PageProcesses {
 		return m.fleet.page.Worst(&m.Scene)
@@ -23,7 +24,8 @@ func allFindings(m *Model) scene.Findings {
 	return m.Findings
 }
 
-// moveFinding selects another finding. It first scrolls through a finding that is longer than the screen.
+// moveFinding selects the next or previous finding. If the selected finding is longer than the screen, it first scrolls
+// through it.
 func moveFinding(m *Model, by widget.Step) tea.Cmd {
 	o, v := &m.over, allFindings(m)
 	if len(v.List) == 0 {
@@ -41,10 +43,11 @@ func moveFinding(m *Model, by widget.Step) tea.Cmd {
 	return nil
 }
 
-// origin is the screen before the user followed a finding or a route. esc returns to it.
+// origin describes the screen that the user left by following a finding or a route. The key esc returns to it.
 type origin struct {
 	of *scene.Member // the process of that screen; nil if there is only one
-	// The field to is the page that the finding led to. When any other page is opened, the way back is dropped.
+	// The field to is the page that the finding led to. When the user opens any other page, esc does not return to the
+	// origin.
 	to         scene.PageID
 	page       scene.PageID
 	threadFrom scene.PageID
@@ -82,7 +85,7 @@ func goToFinding(m *Model, id scene.FindingID) tea.Cmd {
 	return cmd
 }
 
-// originOf returns the present screen as an origin.
+// originOf describes the present screen, so that the user can return to it.
 func originOf(m *Model) origin {
 	o := origin{page: m.Page, threadFrom: m.ThreadFrom, over: m.over, selection: *m.Selection, focus: m.Focus,
 		look: m.Flame.FlameLook, zoom: m.Flame.Zoom, selected: m.Flame.Selected}
@@ -116,7 +119,7 @@ func goTo(m *Model, f *findings.Finding) tea.Cmd {
 	return m.Open(scene.PageThreads)
 }
 
-// openLock shows the locks with the cursor on one of them.
+// openLock shows the view of locks with the cursor on the lock l.
 func openLock(m *Model, l *account.Contended) tea.Cmd {
 	if p, ok := m.pages[scene.PageLocks].(interface{ SelectLock(*account.Contended) }); ok {
 		p.SelectLock(l)
@@ -124,7 +127,7 @@ func openLock(m *Model, l *account.Contended) tea.Cmd {
 	return m.Open(scene.PageLocks)
 }
 
-// openCode finds a function in the flamegraph of all threads.
+// openCode opens the flamegraph of all threads and searches it for a function.
 func openCode(m *Model, label string) tea.Cmd {
 	m.Flame.Search = regexp.MustCompile("^" + regexp.QuoteMeta(label) + "$")
 	m.Flame.Sought = m.Flame.Search
@@ -145,10 +148,10 @@ func codeOf(dict *sampler.Dictionary, stack sampler.StackID) string {
 	return p.Method
 }
 
-// cameFrom reports whether esc returns to the place where a finding or a route was followed.
+// cameFrom reports whether esc returns to the screen from which the user followed a finding or a route.
 func cameFrom(m *Model) bool { return m.came != nil && m.came.to == m.Page }
 
-// comeBack returns to the screen on which a finding or a route was followed.
+// comeBack returns to the screen from which the user followed a finding or a route.
 func comeBack(m *Model) tea.Cmd {
 	c := m.came
 	m.came = nil
@@ -167,7 +170,7 @@ func comeBack(m *Model) tea.Cmd {
 	return to.fetch()
 }
 
-// backKeys return from the subject of a finding or a route.
+// backKeys are the keys that return to the screen from which the user followed a finding or a route.
 func backKeys() scene.KeyMap {
 	return scene.KeyMap{Title: "from a finding or a route", Bindings: []scene.Binding{
 		{Keys: []string{"esc", "backspace"}, Show: "esc", Short: "back", Always: true, Help: "back to where it was chosen",

@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// TestFindingsLeadToWhatTheyAreAbout: the arrows select a finding. Enter opens its thread or lock, and esc returns to
-// the finding.
+// TestFindingsLeadToWhatTheyAreAbout: the arrow keys select a finding. Enter opens the thread or lock that the finding
+// is about, and esc returns to the finding.
 func TestFindingsLeadToWhatTheyAreAbout(t *testing.T) {
 	for _, size := range [][2]int{{60, 15}, {80, 24}, {120, 40}, {200, 50}} {
 		s := hogged(t, size[0], size[1])

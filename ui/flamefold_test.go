@@ -17,8 +17,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// requestTree is the flamegraph of a server. Two own methods run below more than 20 frames of libraries, and two
-// middlewares lead to both.
+// requestTree is the flamegraph of a server. Two methods of the program itself run below more than 20 frames of
+// libraries. Two middlewares lead to both methods.
 type requestTree struct {
 	widget.Flame
 	dict    *sampler.Dictionary
@@ -59,7 +59,7 @@ func newRequests(t *testing.T, wrappers ...string) *requestTree {
 	return r
 }
 
-// smallRoom is a height that is enough for a part of the server's frames only.
+// smallRoom is a height, in rows, that is enough for only a part of the server's frames.
 const smallRoom = 5
 
 // draw builds the picture, as a refresh of the screen does.
@@ -86,7 +86,8 @@ func (r *requestTree) label() string {
 	return r.SelNode.Text()
 }
 
-// TestOwnCodeIsOnTheFirstScreen: if no visible row has the program's own code, ddtop folds the picture.
+// TestOwnCodeIsOnTheFirstScreen: if no visible row of the flamegraph has the program's own code, ddtop folds frames of
+// libraries into fewer rows.
 func TestOwnCodeIsOnTheFirstScreen(t *testing.T) {
 	r := newRequests(t)
 	const want = `web
@@ -114,7 +115,7 @@ Connection#exec`
 	}
 }
 
-// TestTheCaptionSaysHowMuchIsHidden: if the picture shows only 1 % of the time, the caption says so.
+// TestTheCaptionSaysHowMuchIsHidden: if the flamegraph shows only 1 % of the time, the caption says so.
 func TestTheCaptionSaysHowMuchIsHidden(t *testing.T) {
 	r := newRequests(t)
 	for _, c := range []struct {
@@ -135,7 +136,8 @@ func TestTheCaptionSaysHowMuchIsHidden(t *testing.T) {
 	}
 }
 
-// TestRoomIsForTheFoldedPicture: a folded picture asks for fewer rows than whole stacks do.
+// TestRoomIsForTheFoldedPicture: a folded flamegraph needs fewer rows than one of whole stacks, and asks only for
+// these.
 func TestRoomIsForTheFoldedPicture(t *testing.T) {
 	r := newRequests(t)
 	r.Folding = widget.FoldNothing
@@ -151,7 +153,8 @@ func TestRoomIsForTheFoldedPicture(t *testing.T) {
 	}
 }
 
-// TestFoldingKey: the key c folds by own code, then by runs, then not at all. The selected frame stays selected.
+// TestFoldingKey: presses of the key c switch between three states: only own code, runs of library frames as one row,
+// and nothing folded. The selected frame stays selected.
 func TestFoldingKey(t *testing.T) {
 	r := newRequests(t)
 	r.draw()
@@ -177,8 +180,8 @@ func TestFoldingKey(t *testing.T) {
 	}
 }
 
-// TestOpeningARun: enter on a run shows its frames, and esc closes the run. A search highlights a run with a match,
-// and enter goes to the match.
+// TestOpeningARun: a run is a row that stands for several frames. Enter on a run shows these frames, and esc folds them
+// again. A search highlights a run that contains a match, and enter goes to the match.
 func TestOpeningARun(t *testing.T) {
 	r := newRequests(t)
 	r.draw()
@@ -223,8 +226,8 @@ func TestOpeningARun(t *testing.T) {
 	}
 }
 
-// TestStackOfOneThreadIsFolded: consecutive library frames become one row. Own code and the innermost frame keep
-// their rows.
+// TestStackOfOneThreadIsFolded: in the stack of a single thread, consecutive library frames become one row. The
+// program's own code and the innermost frame keep their rows.
 func TestStackOfOneThreadIsFolded(t *testing.T) {
 	r := newRequests(t)
 	var all []thread.StackFrame
@@ -251,7 +254,8 @@ func TestStackOfOneThreadIsFolded(t *testing.T) {
 	}
 }
 
-// TestAWrapperIsNotTheCode: libraries are folded even if an own method that wraps all requests is visible.
+// TestAWrapperIsNotTheCode: a method of the program that wraps all requests may be visible. Frames of libraries are
+// folded all the same, because the wrapper does not show what the requests do.
 func TestAWrapperIsNotTheCode(t *testing.T) {
 	r := newRequests(t, "RequestLog#call")
 	if got := r.draw(); r.Folding != widget.FoldLibraries || !strings.Contains(got, "index") {

@@ -109,7 +109,8 @@ func TestComparing(t *testing.T) {
 	s.misses("change of own time", "compared with 5")
 }
 
-// TestFlames: after the key f, callers stand below their callees. Keys and clicks follow the screen.
+// TestFlames: the key f turns the flamegraph upside down, so that callers stand below their callees. The arrow keys and
+// clicks follow the drawn directions.
 func TestFlames(t *testing.T) {
 	for _, page := range []string{"1", "4"} {
 		s := hogged(t, 120, 40)
@@ -146,8 +147,8 @@ func TestFlames(t *testing.T) {
 	}
 }
 
-// TestFlamesScroll: if the picture is higher than the screen, the screen begins with the root at the bottom. The
-// wheel scrolls up.
+// TestFlamesScroll: an upside-down flamegraph may be higher than the screen. Then the screen first shows its root at
+// the bottom. The wheel scrolls up.
 func TestFlamesScroll(t *testing.T) {
 	rs := make(recordings)
 	rs.picture(t, "hog", scene.Options{}, 80, 24)
@@ -179,8 +180,8 @@ func TestFlamesScroll(t *testing.T) {
 	}
 }
 
-// TestComparingWithTheTimeBeforeAMark: with a mark, the key = first compares with the time before the mark. The
-// second press compares with the time that is shown, and the third press ends the comparison.
+// TestComparingWithTheTimeBeforeAMark: if the user has set a mark, the key = first compares with the time before the
+// mark. The second press compares with the time that is shown now. The third press ends the comparison.
 func TestComparingWithTheTimeBeforeAMark(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("4", "}", "}")

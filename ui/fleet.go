@@ -18,24 +18,26 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// maxEndedShown is the number of ended processes that are kept with their history. The oldest are dropped first.
+// maxEndedShown is how many ended processes the screen keeps with their history. If there are more, the oldest are
+// dropped.
 const maxEndedShown = 16
 
-// fleet is the screen for several processes. Each process has its own Store and Model. The Model of the shown process
-// gets the messages.
+// fleet is the screen for several processes. Each process has its own Store of data and its own Model of the screen.
+// Messages such as keys go to the Model of the process that is shown.
 type fleet struct {
 	opt   scene.Options
 	group sampler.Group
 	page  *processes.Page
 	shown *scene.Member
-	// opened is true if the user has opened a process.
+	// opened is true if the user has opened at least one process.
 	opened bool
 
 	mu      sync.Mutex // guards the following fields
 	members []*scene.Member
-	// models are the screens of the processes that were opened.
+	// models are the screens of the processes that the user has opened.
 	models map[*scene.Member]*Model
-	// presenting is true if directories are hidden, also for processes that are not shown and for later ones.
+	// presenting is true if directories are hidden. This applies to all processes: the ones that are not shown, and the
+	// ones that join later.
 	presenting bool
 	joined     int
 	err        error // the error of a Source that could not be shown
@@ -70,7 +72,7 @@ func (f *fleet) join(src sampler.Source) *scene.Member {
 	return m
 }
 
-// parentOf returns the PID of the process above a Source's process. It is zero if it is not known.
+// parentOf returns the PID of the parent of a Source's process. It is zero if it is not known.
 func parentOf(g sampler.Group, src sampler.Source) int {
 	if g == nil {
 		return 0
@@ -94,7 +96,8 @@ func (f *fleet) present(on bool) {
 	}
 }
 
-// forgetEnded drops the oldest of too many ended processes, but not the shown one. The caller holds mu.
+// forgetEnded drops the oldest ended processes if there are more than maxEndedShown. It never drops the shown process.
+// The caller holds mu.
 func (f *fleet) forgetEnded() {
 	ended := 0
 	for _, m := range f.members {
@@ -123,10 +126,10 @@ func (f *fleet) model(of *scene.Member) *Model {
 // screen returns the screen that is shown.
 func (f *fleet) screen() *Model { return f.model(f.shown) }
 
-// Relatives returns the known processes, sampled or not, and the number of further ones.
+// Relatives returns the known processes, sampled or not. forgotten is the number of processes that are not kept.
 func (f *fleet) Relatives() (list []sampler.Relative, forgotten int) { return f.group.Relatives() }
 
-// List returns the processes, each followed by those below it.
+// List returns the processes. Each process is followed by its descendants.
 func (f *fleet) List() []*scene.Member {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -135,7 +138,7 @@ func (f *fleet) List() []*scene.Member {
 	return out
 }
 
-// open shows a process. It keeps the view and the moment that the previously shown process had.
+// open shows a process, in the same view and at the same moment as the process that was shown before.
 func (f *fleet) open(to *scene.Member) error {
 	from := f.shown
 	if to == from {
@@ -156,14 +159,15 @@ func (f *fleet) open(to *scene.Member) error {
 	if from != nil {
 		was := f.model(from)
 		takeOver(model, was)
-		// The previous process may be frozen at a moment, for which its Store keeps old data. While it is not shown,
-		// its Store need not do so.
+		// The previous process's screen may be frozen at a moment, and its Store then keeps the old data of this
+		// moment. While the process is not shown, its Store need not keep these data.
 		from.Store.Hold(was.Flame.Base != nil)
 	}
 	return nil
 }
 
-// attach adds to a process's screen what it has only in a fleet: view 8, and the keys that lead to other processes.
+// attach adds to a process's screen what only the screen for several processes has: view 8, and the keys that lead to
+// other processes.
 func attach(m *Model, f *fleet) {
 	m.fleet = f
 	m.pages[scene.PageProcesses] = f.page
@@ -217,7 +221,8 @@ func (f *fleet) which(m *Model) (number, of int) {
 	return slices.IndexFunc(list, func(x *scene.Member) bool { return f.model(x) == m }) + 1, len(list)
 }
 
-// memberMsg is the result of a command for the process whose screen ran it. Another process may be shown by then.
+// memberMsg is a message for the process in the field to, whose screen ran the command. When the command ends, another
+// process may be shown.
 type memberMsg struct {
 	to  *scene.Member
 	msg tea.Msg
@@ -318,8 +323,8 @@ func (f *fleet) showFirst(ctx context.Context, first <-chan *scene.Member) error
 	}
 }
 
-// longestRecording returns the length of the longest recording in a group, which the history must hold. It is zero if
-// no length is known.
+// longestRecording returns the length of the longest recording in a group. The history must be large enough for it. It
+// is zero if no length is known.
 func longestRecording(g sampler.Group) time.Duration {
 	var longest time.Duration
 	list, _ := g.Relatives()

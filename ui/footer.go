@@ -13,10 +13,12 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// maxMessageRows limits the rows of a message. A message of several rows covers the last rows of the page.
+// maxMessageRows limits the rows of a message at the bottom. A message of several rows covers the last rows of the
+// page.
 const maxMessageRows = 4
 
-// drawFooter draws the last rows: the selection or the message of the last key, and the keys.
+// drawFooter draws the last rows of the screen. They show the selection or the message of the last key, and the keys
+// that can be pressed.
 func drawFooter(m *Model, a canvas.Area, t *style.Theme) {
 	r := &m.Regions
 	row := a.Row(r.Footer)
@@ -107,7 +109,7 @@ func drawKeys(m *Model, a canvas.Area, t *style.Theme, ownRow bool) int {
 const hintsApart = "   "
 
 // drawNames draws the names of the other views at the right end of a row, and returns the column at which they begin.
-// It is for the live view. The other views have the names in the rule above them.
+// Only the live view needs it. The other views have the names in the rule, the line at the top of the view.
 func drawNames(m *Model, a canvas.Area) int {
 	others := slices.DeleteFunc(tabs(m.Offers), func(v page.View) bool { return v.ID == m.Page })
 	begin := a.W
@@ -126,7 +128,7 @@ func drawNames(m *Model, a canvas.Area) int {
 }
 
 // drawDetail describes what is selected in the view. If nothing is selected, it says what can be selected. In the live
-// view it then also draws the legend or the names of the other views.
+// view it also draws the legend or the names of the other views in this case.
 func drawDetail(m *Model, a canvas.Area, t *style.Theme) {
 	name, rest := m.current().Detail(&m.Scene)
 	if name == "" && m.Page == scene.PageLive && m.Regions.Legend == 0 && m.Regions.Detail != m.Regions.Footer {

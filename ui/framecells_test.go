@@ -13,15 +13,15 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// timelineOf returns the cells of a row of the timeline.
+// timelineOf returns the cells of the row of the timeline that has the given name.
 func (s *screen) timelineOf(name string) string {
 	s.t.Helper()
 	g := &s.model.Regions
 	return string([]rune(s.line(name))[g.CellsX : g.CellsX+g.CellsW])
 }
 
-// TestASelectedFrameIsShownWhereItRuns: if a frame is selected, the timeline shows the frame's time only. When
-// another part of the screen has the keys, the timeline shows everything again.
+// TestASelectedFrameIsShownWhereItRuns: if a frame of the flamegraph is selected, the timeline highlights only the
+// times in which the frame ran. When another part of the screen gets the keys, the timeline shows all states again.
 func TestASelectedFrameIsShownWhereItRuns(t *testing.T) {
 	for _, noColor := range []bool{false, true} {
 		s := newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second}, scene.Options{Folder: t.TempDir(), NoColor: noColor})
@@ -57,9 +57,10 @@ func cutOf(screen, name string, m *Model) string {
 	return ""
 }
 
-// TestFrameCellsAreWhatTheSamplesSay checks every cell against the samples. A cell is highlighted if all of a
-// thread's stacks in it have the frame, and empty if no stack has the frame. The sum of the cells is the frame's time
-// in the flamegraph. Times are rounded to a slot, so cells beside a change can be either.
+// TestFrameCellsAreWhatTheSamplesSay checks every cell of the timeline against the samples, while a frame is selected.
+// A cell is highlighted if all of a thread's stacks in it have the frame, and empty if no stack has it. The sum of the
+// cells is the frame's time in the flamegraph. The timeline rounds times to slots, so a cell beside a change can be
+// either.
 func TestFrameCellsAreWhatTheSamplesSay(t *testing.T) {
 	samples := record(t, demosource.Options{Length: 30 * time.Second})
 	s := newScreen(t, 200, 50, demosource.Options{Length: 30 * time.Second}, scene.Options{})
@@ -91,8 +92,8 @@ func TestFrameCellsAreWhatTheSamplesSay(t *testing.T) {
 				case got && !some:
 					t.Errorf("%s: cell %d of %s is highlighted, no stack around it had it", label, c, w.Name)
 				case !got && some && all && from+each <= s.model.LastNS-slack:
-					// Like the flamegraph, the cells leave out idle states. Before the first sample nothing can be
-					// highlighted.
+					// Idle states are left out of the cells, as in the flamegraph. Before the first sample no cell can
+					// be highlighted.
 					if !w.Cells[c].Dominant.Idle() && w.Cells[c].Listed() > 0 {
 						t.Errorf("%s: cell %d of %s is empty, every stack around it had it", label, c, w.Name)
 					}
@@ -113,8 +114,8 @@ func TestFrameCellsAreWhatTheSamplesSay(t *testing.T) {
 	}
 }
 
-// seenRuns has the times of a thread's samples with a stack. had counts the earlier samples that have a frame on
-// their stack.
+// seenRuns has the times of a thread's samples with a stack. For each of them, had counts the earlier samples whose
+// stack has a certain frame.
 type seenRuns struct {
 	atNS []int64
 	had  []int
@@ -149,7 +150,7 @@ func runsOf(samples []*sampler.Sample, d *sampler.Dictionary, n *flamegraph.Node
 	return out
 }
 
-// between reports whether some or all samples between two times had the frame.
+// between reports whether some, and whether all, of the samples between two times had the frame.
 func (r *seenRuns) between(fromNS, toNS int64) (some, all bool) {
 	if r == nil {
 		return false, true
@@ -172,7 +173,8 @@ func firstOf(n *flamegraph.Node, label string) *flamegraph.Node {
 	return nil
 }
 
-// hasPath reports whether a stack leads through a node, compared by labels only.
+// hasPath reports whether a stack begins, at its outermost frame, with the path to a node of the flamegraph. It
+// compares frames by their labels only.
 func hasPath(d *sampler.Dictionary, stack sampler.StackID, n *flamegraph.Node) bool {
 	var labels, path []string
 	for _, f := range d.Frames(stack, nil) {
@@ -185,8 +187,9 @@ func hasPath(d *sampler.Dictionary, stack sampler.StackID, n *flamegraph.Node) b
 	return len(labels) >= len(path) && slices.Equal(labels[:len(path)], path)
 }
 
-// TestTheAxisOfAFrameHasWholeTimes: the frame's name on the time axis hides times of the axis as a whole, at any
-// width. A part of a time, such as the "0s" of "-10s", would be wrong.
+// TestTheAxisOfAFrameHasWholeTimes: the time axis shows the name of the selected frame, which covers some of the axis's
+// times. A time is hidden as a whole, at any width of the screen. A part of a time, such as the "0s" of "-10s", would
+// be wrong.
 func TestTheAxisOfAFrameHasWholeTimes(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("tab", "down", "down", "down")

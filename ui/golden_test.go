@@ -20,7 +20,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden pictures instead of comparing with them")
 
-// golden compares a picture with testdata/NAME. `go test ./ui -update` rewrites these files. Review their diff.
+// golden compares a picture with the file testdata/NAME. `go test ./ui -update` writes these files again. The changes
+// must be reviewed.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
@@ -55,14 +56,14 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// screenSizes are the sizes that tests draw. goldenSizes are the sizes whose pictures are kept in files. The largest
-// size has no file, because showsAll checks that it shows everything that the smaller size shows.
+// screenSizes are the screen sizes that tests draw. goldenSizes are the sizes whose pictures are stored in files. The
+// largest size has no file, because showsAll checks that it shows everything that the smaller size shows.
 var (
 	screenSizes = [][2]int{{80, 24}, {120, 40}, {200, 50}}
 	goldenSizes = screenSizes[:2]
 )
 
-// goldens compares a view at all sizes, with and without colours.
+// goldens compares the pictures of a view with the stored files, at all sizes, with and without colours.
 func goldens(t *testing.T, name string, draw func(t *testing.T, o scene.Options, width, height int) Picture) {
 	for _, o := range []scene.Options{{}, {NoColor: true}} {
 		var before Picture
@@ -87,16 +88,16 @@ func goldens(t *testing.T, name string, draw func(t *testing.T, o scene.Options,
 	}
 }
 
-// word matches words that name something. laneText matches letters of states, of which a wider timeline has more.
-// holders matches the row of the timeline with the threads' signs.
+// word matches words that name something. laneText matches letters of states in the timeline, of which a wider screen
+// has more. holders matches the row of the timeline that shows which thread held the GVL.
 var (
 	holders  = regexp.MustCompile(`(?m)^ *GVL held by .*$`)
 	word     = regexp.MustCompile(`[A-Za-z#:_.]{4,}…?`)
 	laneText = regexp.MustCompile(`^[` + stateLetters() + `.]+$`)
 )
 
-// moved has the words of a view that the larger screen may lack. The larger screen has columns of other moments, or
-// has room for the long form of these words.
+// moved has, for each view, the words that the larger screen may lack. A larger screen may show columns of other
+// moments. It may also have room for a longer form of these words.
 var moved = map[string][]string{"page-threads": {"more", "frames"}, "page-cursor": {"IO#gets", "DB#read_answer", "more", "frames"},
 	"page-exacttimeline": {"Cache#fetch", "IO#readpartial", "pipe", "Orders#show", "Integer#times", "internal:numeric", "Enumerator#each", "Enumerable#sum", "block"},
 	"page-requests":      {"blame", "more:"}, "page-requestsidle": {"blame"}}
@@ -119,7 +120,7 @@ func showsAll(t *testing.T, larger, smaller Picture, moved []string) {
 	}
 }
 
-// goldenViews are the views whose pictures are kept, with the keys that lead to each view.
+// goldenViews are the views whose pictures are stored in files, with the keys that lead to each view.
 var goldenViews = []struct {
 	name string
 	keys []string
@@ -133,7 +134,7 @@ var goldenViews = []struct {
 	{"memory", []string{"7"}},
 }
 
-// TestGoldenRecording draws a recording of a real Ruby 3.4 in which one thread hogs the GVL.
+// TestGoldenRecording draws the screen for a recording of a real Ruby 3.4, in which one thread hogs the GVL.
 func TestGoldenRecording(t *testing.T) {
 	rs := make(recordings)
 	goldens(t, "recording-live", func(t *testing.T, o scene.Options, width, height int) Picture {
@@ -162,7 +163,7 @@ func TestGoldenViews(t *testing.T) {
 	}
 }
 
-// noColorHolds fails if a screen without colours has a sequence that sets a colour.
+// noColorHolds fails if a screen that must have no colours contains a sequence that sets one.
 func noColorHolds(t *testing.T, screen string) {
 	t.Helper()
 	for _, part := range strings.Split(screen, "\x1b[")[1:] {

@@ -7,7 +7,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// groundWithin is how long a terminal may take to report its background, also over a slow connection.
+// groundWithin is how long ddtop waits for a terminal to report its background colour, also over a slow connection.
 const groundWithin = time.Second
 
 // noGroundMsg arrives after groundWithin.

@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// TestTerminalsThatDontTellTheirGround: if the terminal does not report its background, text is legible on black and
-// on white, in all views. A late answer of the terminal is used.
+// TestTerminalsThatDontTellTheirGround: if the terminal does not report its background colour, text is legible both on
+// black and on white, in all views. If the terminal answers late, ddtop still uses the answer.
 func TestTerminalsThatDontTellTheirGround(t *testing.T) {
 	s := hogged(t, 120, 40)
 	before := s.model.grid.String(true)
@@ -68,7 +68,7 @@ func TestAllProcessesKnowTheTerminal(t *testing.T) {
 	}
 }
 
-// TestPlainTextHasNoColourOf16: with 16 colours, plain text is grey.
+// TestPlainTextHasNoColourOf16: on terminals with 16 colours, plain text is grey.
 func TestPlainTextHasNoColourOf16(t *testing.T) {
 	for _, name := range style.Themes[1:] {
 		s := newScreen(t, 120, 40, demosource.Options{Length: 2 * time.Second}, scene.Options{Theme: name})

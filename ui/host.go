@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// The following methods make the Model a scene.Host, which its pages use.
+// The following methods make the Model a scene.Host, the interface through which pages use the Model.
 
 // Showing returns the scene that the picture shows.
 func (m *Model) Showing() *scene.Scene { return &m.Scene }
@@ -48,7 +48,8 @@ func (m *Model) Open(id scene.PageID) tea.Cmd {
 	return m.fetch()
 }
 
-// Leave remembers the present screen. Once arrived is called on another page, esc returns to the remembered screen.
+// Leave remembers the present screen and returns a function. The caller opens another page and then calls the function.
+// From then on esc returns to the remembered screen.
 func (m *Model) Leave() (arrived func()) {
 	from := originOf(m)
 	return func() { from.to, m.came = m.Page, &from }
@@ -77,7 +78,7 @@ func (m *Model) OpenProcess(of *scene.Member) tea.Cmd {
 	return m.fleet.openAndRefresh(of)
 }
 
-// Act makes another process's screen do something, such as save. The view of all processes stays on the screen.
+// Act performs an action, such as saving, on another process's screen. The view of all processes stays visible.
 func (m *Model) Act(of *scene.Member, a scene.Action) tea.Cmd {
 	if of != m.fleet.shown {
 		if err := m.fleet.open(of); err != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// hostileNames are names that a hostile program can give its threads.
+// hostileNames are names that a hostile program can give its threads in order to attack the terminal or break the
+// screen.
 var hostileNames = []string{
 	"\x1b[2J\x1b[31mcleared", "\x1b]0;title\x07", "\x1b]52;c;b3duZWQ=\x07", "\u009b31m", "line\r\nbreak\ttab\x00",
 	"日本語のとても長いスレッドの名前です", "e\u0301\u0301\u0301\u0301\u0301\u0301combining", "a\u202egnp.exe", "\u200b\u200d\ufeff",
@@ -22,8 +23,8 @@ var hostileNames = []string{
 	"pool #1 (日本)", "pool #2 (日本)", "ก็็็็็็็็็็",
 }
 
-// TestHostileNames: whatever a thread is called, each row fits into the terminal, at every size. The only control
-// characters in the output are ddtop's own styles.
+// TestHostileNames: whatever name a thread has, each row fits into the terminal, at every size. The output has no
+// control characters except the ones for ddtop's own styles.
 func TestHostileNames(t *testing.T) {
 	d := demosource.Options{Length: 2 * time.Second, ExtraNames: hostileNames, Title: "ev\x1b[31mil 日本 \u202e"}
 	s := newScreen(t, 120, 80, d, scene.Options{})
@@ -37,7 +38,8 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// TestHostileRequests: hostile texts of requests do not break any view. This is checked with and without a Redactor.
+// TestHostileRequests: texts of requests with control characters do not break any view. This is checked with and
+// without a Redactor, which hides values.
 func TestHostileRequests(t *testing.T) {
 	said := strings.Join(hostileNames, "")
 	for _, o := range []scene.Options{{}, {Redactor: redact.New()}} {
@@ -58,7 +60,7 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
-// TestControlCharactersLookAlike: the flamegraph shows a control character in the same way as the timeline.
+// TestControlCharactersLookAlike: the flamegraph and the timeline replace a control character by the same visible sign.
 func TestControlCharactersLookAlike(t *testing.T) {
 	for _, o := range []scene.Options{{}, {NoColor: true}, {ASCII: true}} {
 		s := newScreen(t, 200, 50, demosource.Options{Length: 2 * time.Second, HogAfter: -1, ExtraNames: []string{"\x1b[2Jwiped"}}, o)

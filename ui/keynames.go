@@ -17,12 +17,12 @@ import (
 // (uv.Key.Keystroke).
 var modifiers = [...]string{"ctrl", "alt", "shift", "meta", "hyper", "super"}
 
-// otherNames maps names that people use for keys and modifiers, such as "escape", to Bubble Tea's names.
+// otherNames maps other names of keys and modifiers, such as "escape", to the names that Bubble Tea uses.
 var otherNames = map[string]string{"escape": "esc", "return": "enter", "spacebar": "space", "pageup": "pgup", "pagedown": "pgdown", "pgdn": "pgdown",
 	"del": "delete", "ins": "insert", "control": "ctrl", "option": "alt", "command": "super", "cmd": "super"}
 
-// specialNames returns the names of the keys that are not characters, such as "enter", each once. They are Bubble
-// Tea's names, because Bubble Tea reports each key press by such a name.
+// specialNames returns the names of all keys that are not characters, such as "enter", each once. The names are Bubble
+// Tea's, because Bubble Tea reports key presses under these names.
 func specialNames() []string {
 	var names []string
 	add := func(code rune) {
@@ -40,7 +40,7 @@ func specialNames() []string {
 	return names
 }
 
-// isSent reports whether a terminal can send a key of this name.
+// isSent reports whether there is a key of this name that a terminal can send.
 func isSent(key string) bool {
 	base, modified := key, false
 	for _, m := range modifiers {
@@ -59,7 +59,7 @@ func isSent(key string) bool {
 	return !modified || n == len(base) && unicode.ToLower(r) == r // after a modifier only lower case: ctrl+shift+f
 }
 
-// checkName returns an error for the name of a key that no terminal sends.
+// checkName returns an error if no terminal can send a key of this name.
 func checkName(key string) error {
 	if isSent(key) {
 		return nil
@@ -117,7 +117,7 @@ func nearestKeys(key string) []string {
 	return near[:min(len(near), maxNearest)]
 }
 
-// maxName limits the length of a name that is compared with others, in bytes.
+// maxName limits the length of a wrong name for which similar names are searched, in bytes.
 const maxName = 40
 
 func quotedList(names []string) string {

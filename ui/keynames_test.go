@@ -11,7 +11,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 )
 
-// keyNames is a program that collects the names of its keys until ctrl+c.
+// keyNames is a program that collects the names of the pressed keys. It ends at ctrl+c.
 type keyNames struct{ names []string }
 
 func (k *keyNames) Init() tea.Cmd  { return nil }
@@ -50,8 +50,8 @@ func TestKeysThatTerminalsSend(t *testing.T) {
 	}
 }
 
-// TestKeysThatNoTerminalSends: if no key has the name, the settings are refused. The error names a similar key or an
-// example.
+// TestKeysThatNoTerminalSends: if no key has a name in the settings, the settings are refused. The error suggests a
+// similar key, or shows an example.
 func TestKeysThatNoTerminalSends(t *testing.T) {
 	for wrong, near := range map[string]string{
 		"zz": `a character such as "f"`, "page-down": `is it "pgdown"?`, "escape": `is it "esc"?`, "Control-F": `is it "ctrl+f"?`, "alt+ctrl+x": `is it "ctrl+alt+x"?`,

@@ -17,8 +17,8 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// loadingAfter is how long work before the first screen may take until its progress is drawn. Most work is shorter,
-// and would only make the screen flicker.
+// loadingAfter is how long ddtop waits before it draws the progress of the work that precedes the first screen. Most
+// work ends earlier, and drawing its progress would only make the screen flicker.
 const loadingAfter = 250 * time.Millisecond
 
 // ErrCancelled is returned by Load and Choose if the user cancels them.
@@ -28,17 +28,17 @@ var ErrCancelled = errors.New("it was cancelled before there was anything to sho
 type Progress struct {
 	// The field What names the thing that is being read, for example a file's path.
 	What string
-	// Done is how much has been read, and Total how much there is to read. Both are in bytes or in Unit. Total is zero
-	// if it is not known.
+	// Done is how much has been read, and Total how much there is to read. Both count bytes, or the unit that the field
+	// Unit names. Total is zero if it is not known.
 	Done, Total int64
-	// Unit names the counted unit. It is empty for bytes.
+	// Unit is the name of what Done and Total count. It is empty if they count bytes.
 	Unit string
 }
 
-// Load does the work that comes before Run: attaching to a process, opening a file. If it takes longer than a moment,
-// the terminal shows title and the progress. The user can cancel it with esc, q or ctrl-c. Then work's ctx ends, and
-// Load returns ErrCancelled without waiting for work, because not all work can be interrupted. If work returns a
-// result after that, Load closes it. work may report its progress at any rate, also after Load has returned.
+// Load does the work that comes before Run: attaching to a process, or opening a file. If this takes longer than a
+// moment, the terminal shows title and the progress. The user can cancel the work with esc, q or ctrl-c. Then work's
+// ctx ends, and Load returns ErrCancelled without waiting for work, because not all work can be interrupted. If work
+// still returns a result, Load closes it. work may report its progress at any rate, also after Load has returned.
 func Load[T io.Closer](ctx context.Context, o scene.Options, title string, work func(ctx context.Context, tell func(Progress)) (T, error)) (T, error) {
 	var value, none T
 	var failed error
@@ -73,7 +73,7 @@ func Load[T io.Closer](ctx context.Context, o scene.Options, title string, work 
 	stop()
 	go func() {
 		if <-m.finished; failed == nil {
-			// No caller is left to report an error to.
+			// Load has already returned, so no caller is left that could get an error.
 			_ = value.Close()
 		}
 	}()

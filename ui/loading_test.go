@@ -22,7 +22,7 @@ func (t *thing) Close() error {
 	return nil
 }
 
-// load runs Load on a terminal. The work reports progress and then waits for release.
+// load runs Load on a terminal. Its work first reports the progress in the parameter tells, and then waits for release.
 func load(t *testing.T, ctx context.Context, tells ...Progress) (x *terminal, release chan struct{}, got chan *thing, made *thing) {
 	t.Helper()
 	x = openTerminal(t)
@@ -41,7 +41,7 @@ func load(t *testing.T, ctx context.Context, tells ...Progress) (x *terminal, re
 	return x, release, got, made
 }
 
-// left waits for the end of Load and checks that the terminal has its old settings.
+// left waits until Load returns, and checks its error. It also checks that the terminal has its old settings again.
 func (x *terminal) left(want error) {
 	x.t.Helper()
 	select {
@@ -84,8 +84,8 @@ func TestLoadShowsHowFarItIs(t *testing.T) {
 	}
 }
 
-// TestLoadIsCancelled: a key or a signal ends Load at once, although the work goes on. The work's later result is
-// closed.
+// TestLoadIsCancelled: a key or a signal ends Load at once, although the work goes on. If the work later returns a
+// result, the result is closed.
 func TestLoadIsCancelled(t *testing.T) {
 	for name, want := range map[string]error{"q": ErrCancelled, "\x1b": ErrCancelled, "\x03": ErrCancelled, "signal": context.Canceled} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -110,7 +110,7 @@ func TestLoadIsCancelled(t *testing.T) {
 	}
 }
 
-// TestLoadOfAMoment: short work writes nothing to the terminal, and Load returns the work's error.
+// TestLoadOfAMoment: if the work is short, nothing is written to the terminal. Load returns the work's error.
 func TestLoadOfAMoment(t *testing.T) {
 	x := openTerminal(t)
 	why := errors.New("no such process")

@@ -45,8 +45,9 @@ type loggedHold struct {
 	t0, t1, t2 int64
 }
 
-// TestLockUseIsWhatTheProgramSays: ddtop counts no more holds than the program had. It misses no hold in which stacks
-// were read. Holders and lengths are as the program logged them, as exactly as the samples allow.
+// TestLockUseIsWhatTheProgramSays compares ddtop's figures about a lock with the program's log. ddtop counts no more
+// holds than the program had. It misses no hold during which stacks were read. The holders and the lengths of holds are
+// as the program logged them, within the accuracy of the samples.
 func TestLockUseIsWhatTheProgramSays(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, contending, rubytest.Options{})
@@ -101,7 +102,8 @@ func TestLockUseIsWhatTheProgramSays(t *testing.T) {
 				continue
 			}
 			changes++
-			// After 10 ms the other threads have slept their 5 ms, and wait.
+			// After each hold a thread sleeps for 5 ms. So 10 ms after the start of this hold, the other threads wait
+			// for the Mutex.
 			from := log[i].t0 + 10e6
 			if k, _ := slices.BinarySearch(times, from); k < len(times) && times[k] < log[i].t1-1e6 {
 				least++
@@ -126,7 +128,8 @@ func TestLockUseIsWhatTheProgramSays(t *testing.T) {
 				wrong++
 				continue
 			}
-			// The thread got the Mutex before t0, but not before the previous hold ended.
+			// The program logs t0 a moment after the thread got the Mutex. But the thread cannot have got it before the
+			// previous hold ended.
 			most := log[i].t2 - log[i].t0 + 5e6
 			if i > 0 {
 				most = log[i].t2 - log[i-1].t1
@@ -136,8 +139,8 @@ func TestLockUseIsWhatTheProgramSays(t *testing.T) {
 				wrong++
 			}
 		}
-		// A sample has the time at which its read began. The reading thread can lose its CPU during a read, in at
-		// most about 1 % of the samples.
+		// The time of a sample is when its read began. In at most about 1 % of the samples, ddtop's reading thread
+		// loses its CPU during the read. Such a sample shows a later moment.
 		if wrong > odds.AtMost(told, .02) {
 			t.Errorf("%d of %d holds are not as the program says", wrong, told)
 		}

@@ -23,7 +23,7 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// copied returns the text that the commands put into the clipboard.
+// copied runs the commands and returns the text that they put into the clipboard.
 func copied(t *testing.T, cmds []tea.Cmd) string {
 	t.Helper()
 	if len(cmds) != 1 {
@@ -45,7 +45,7 @@ func clipped(t *testing.T, msg tea.Msg) string {
 	return string(text)
 }
 
-// readBack returns the number of samples of a recording, and the recorded process.
+// readBack reads a recording. It returns the number of its samples, and the recorded process.
 func readBack(t *testing.T, path string) (n int, p sampler.Process) {
 	t.Helper()
 	r, err := recording.Open(path)
@@ -94,7 +94,7 @@ func TestCopyingAStackOnEveryPage(t *testing.T) {
 			t.Errorf("page %s: no stack of %s: %q", s.model.Page, th.Name, text)
 		}
 	}
-	// The cursor stands at an earlier instant than the newest picture.
+	// The cursor is at an earlier instant than the end of the newest picture.
 	s.pressAll("left", "H")
 	p := s.model.pages[scene.PageTimeline].(*timeline.Page)
 	st, ok := p.Under(th.ID)
@@ -136,8 +136,8 @@ func TestCopyingASummary(t *testing.T) {
 	s.sees("copied a summary")
 }
 
-// TestSummaryOfAnIdleProcess: a summary shows where the time goes. It shows blame only if a thread waits. Characters
-// that a chat would interpret are escaped, and other text is unchanged.
+// TestSummaryOfAnIdleProcess: a summary shows where the time goes. It names code that makes others wait only if a
+// thread waits. Characters that a chat would interpret are escaped, and other text is unchanged.
 func TestSummaryOfAnIdleProcess(t *testing.T) {
 	s := hogged(t, 120, 40)
 	if text := summary(s.model); !strings.Contains(text, "\nHot path, ") || !strings.Contains(text, "JSON::Ext::Generator#generate`") {
@@ -162,8 +162,8 @@ func (s *screen) typed(text string) {
 	}
 }
 
-// TestCopyingInTmux: in tmux ddtop sends the sequence to the outer terminal and gives the text to tmux. With its
-// default settings tmux ignores both.
+// TestCopyingInTmux: in tmux ddtop sends the escape sequence for the terminal around tmux, and also gives the text to
+// tmux by a command. With its default settings tmux ignores the escape sequences.
 func TestCopyingInTmux(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.model.Opt.Tmux = true
@@ -288,8 +288,9 @@ func TestRecordingWhileItRuns(t *testing.T) {
 	s.misses("● REC")
 }
 
-// TestRecordingForAMoment: if W is pressed twice before the file is open, a recording is written all the same. It has
-// the samples that came in the meantime, even those that no picture has shown yet.
+// TestRecordingForAMoment: the key W begins a recording, and the next W ends it. If the second W comes before the file
+// is open, the recording is written all the same. It has all samples between the two presses, even samples that no
+// picture has shown yet.
 func TestRecordingForAMoment(t *testing.T) {
 	folder := t.TempDir()
 	samples := record(t, demosource.Options{Length: 3 * time.Second})
@@ -328,8 +329,8 @@ func TestRecordingForAMoment(t *testing.T) {
 	}
 }
 
-// TestTheSnapshotRightAfterTheStart: a snapshot of a single sample is refused, because one sample has no duration.
-// With a second sample, which no picture has shown yet, the snapshot has both.
+// TestTheSnapshotRightAfterTheStart: a snapshot is refused while there is only a single sample, because one sample has
+// no duration. When a second sample has come, the snapshot has both, even if no picture has shown the second one yet.
 func TestTheSnapshotRightAfterTheStart(t *testing.T) {
 	samples := record(t, demosource.Options{Length: time.Second})
 	store, err := newStore(demosource.New(demosource.Options{}), scene.Options{History: store.DefaultHistory})
@@ -357,7 +358,7 @@ func TestTheSnapshotRightAfterTheStart(t *testing.T) {
 	}
 }
 
-// TestRecordingOnAFullDisk: if the disk is full, the screen reports the error and goes on.
+// TestRecordingOnAFullDisk: if the disk is full, the screen reports the error and continues to run.
 func TestRecordingOnAFullDisk(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 2 * time.Second}, scene.Options{})
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
@@ -393,7 +394,7 @@ func TestRecordingOnAFullDisk(t *testing.T) {
 	}
 }
 
-// turning is a file whose disk is full after the first write.
+// turning imitates a file on a disk that is full after the first write.
 type turning struct {
 	first, then *os.File
 	n           int

@@ -13,8 +13,9 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// Model is the root of the screen, and the Host of its pages. It loads its scene from the Store. It passes keys,
-// clicks and messages to the parts whose state they change. View draws from the Model alone.
+// Model is the root of the screen, and the Host of its pages. It loads its scene, the data to show, from the Store. It
+// passes keys, clicks and messages to the parts of the screen that handle them. View needs nothing but the Model to
+// draw.
 type Model struct {
 	scene.Scene
 	*widget.Parts
@@ -25,14 +26,17 @@ type Model struct {
 	weightKeys scene.KeyMap
 	searchKeys scene.KeyMap
 	pages      map[scene.PageID]page.Page
-	// came is the screen from which a finding or a route led to the shown page, or nil. backKeys lead back there.
+	// came is the screen from which the user followed a finding or a route to the shown page. It is nil if the user did
+	// not. backKeys are the keys that return to it.
 	came     *origin
 	backKeys scene.KeyMap
-	// overKeys are each overlay's own keys. front has the global keys that also work while an overlay is open.
+	// overKeys are the keys of each overlay, a box over the screen such as the help. front has the global keys that
+	// also work while an overlay is open.
 	overKeys [widget.NumOverlays]scene.KeyMap
 	front    scene.KeyMap
 
-	// belowKeys work while there are processes below the shown one. toBelow is true after one of them was pressed.
+	// belowKeys are the keys that work while the shown process has descendants. toBelow is true after one of them was
+	// pressed.
 	belowKeys scene.KeyMap
 	toBelow   bool
 
@@ -47,9 +51,9 @@ type Model struct {
 	message   scene.Message
 
 	grid canvas.Grid
-	// settled is true if the picture was made in full after the last sample.
+	// settled is true if a complete picture was drawn after the last sample.
 	settled bool
-	// drawn counts the pictures. drawing is how long the last picture at a tick took.
+	// drawn counts the pictures. drawing is how long it took to draw the last picture at a tick.
 	drawn   int
 	drawing time.Duration
 	pace    time.Duration // the last interval between ticks
@@ -59,7 +63,7 @@ type Model struct {
 // tickMsg asks for the next picture.
 type tickMsg time.Time
 
-// NewModel returns the screen over a Store. Its size comes with the first tea.WindowSizeMsg.
+// NewModel returns a screen that shows the data of a Store. The first tea.WindowSizeMsg sets its size.
 func NewModel(store *store.Store, o scene.Options) (*Model, error) {
 	o = o.WithDefaults()
 	theme, err := style.ThemeByName(o.Theme)
@@ -97,16 +101,17 @@ func (m *Model) Init() tea.Cmd {
 }
 
 const (
-	// firstTick is the longest time from the first picture, which shows no samples, to the second. The first sample
-	// wakes the screen earlier (Store.Stir). Each later interval is a quarter longer, up to Options.Repaint. So the
-	// first data appears at once, and early pictures cost little because there is little data.
+	// firstTick is the longest time between the first picture, which shows no samples, and the second. The first sample
+	// wakes the screen earlier (Store.Stir). Each later interval is a quarter longer, up to Options.Repaint. In this
+	// way the first data appears at once. Early pictures cost little, because there is little data.
 	firstTick = 20 * time.Millisecond
-	// restAfter is the length of the pause after a picture, as a multiple of the picture's drawing time. It is at most
-	// longestRest. The pause leaves the machine to other work.
+	// restAfter sets the pause after a picture: restAfter times the time that it took to draw the picture. The pause is
+	// at most longestRest. It leaves the CPU to other programs.
 	restAfter   = 20
 	longestRest = 2 * time.Second
 	// idleTick is the time between two ticks while the process is idle, unless the Store wakes the screen earlier
-	// (Stir). It is a bit more than a second, so that samples that come once a second wake the screen first.
+	// (Stir). Samples of an idle process come once a second. idleTick is a bit longer, so that samples wake the screen
+	// first.
 	idleTick = 1100 * time.Millisecond
 )
 
@@ -192,7 +197,8 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// key dispatches a key: to the prompt, the help, the view with the focus, or the keys that work everywhere.
+// key passes a key to the part that handles it: the prompt, the help, the view with the focus, or the keys that work
+// everywhere.
 func (m *Model) key(msg tea.KeyPressMsg) tea.Cmd {
 	m.message.Clear()
 	if m.Presenting && m.prompt == nil { // a prompt already shows what is typed

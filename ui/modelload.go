@@ -13,12 +13,13 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// idleEachNS is the least time between two pictures of an idle process, in ns. So only one tick in four draws one.
+// idleEachNS is the least time between two pictures of an idle process, in ns. With it, only one tick in four draws a
+// picture.
 const idleEachNS = int64(900e6)
 
-// tickOn refreshes the scene at a tick. If nothing runs or waits, so that the clock has slowed down, it draws one
-// picture per second. If no sample came since the last tick, it draws one last complete picture and then none. So a
-// recording at its end, an ended target and a stopped one cost nothing.
+// tickOn refreshes the scene at a tick. If no thread runs or waits, sampling has slowed down, and tickOn draws one
+// picture per second. If no sample came since the last tick, it draws one last complete picture and then none. A
+// recording at its end, an ended target and a stopped one therefore cost nothing.
 func tickOn(m *Model) {
 	state := m.store.State()
 	last, slow := m.store.Newest()
@@ -40,8 +41,8 @@ func tickOn(m *Model) {
 	}
 }
 
-// loadScene reads the Store and draws. Without force, a frozen screen keeps its data, and slowly changing parts may
-// stay unchanged.
+// loadScene reads the data to show from the Store and draws them. If force is false, a frozen screen keeps its data,
+// and parts that change slowly may not be read again.
 func loadScene(m *Model, force bool) {
 	if m.Frozen && !force { // only the time of the newest sample changes
 		m.Source = m.store.State()
@@ -86,8 +87,8 @@ func loadScene(m *Model, force bool) {
 			flame = false
 			return
 		}
-		// The threads need the edges of the time axis, and these depend on its width. So a first layout computes the
-		// width.
+		// To read the threads, the edges of the time axis must be known, and they depend on the axis's width. A first
+		// layout computes this width.
 		d := scene.Demand{Spaced: m.Presenting, Rows: 1, Lanes: len(r.Timeline.Ractors()), FlameRows: m.Flame.RowsWanted(m.LastNS),
 			Longest: m.Timeline.Longest(), Timeline: m.Page == scene.PageTimeline}
 		cells, span := scene.Axis(m.AxisNS(), scene.NewRegions(m.Width, m.Height, d).CellsW, r.Timeline.ColumnNS())
@@ -149,7 +150,7 @@ func loadScene(m *Model, force bool) {
 	m.Draw()
 }
 
-// recall reads from the history what every thread did at the shown moment.
+// recall reads from the history what every thread did at the moment on the screen.
 func recall(m *Model) {
 	sample, states, err := m.store.Moment(m.AtNS)
 	if err != nil {
@@ -216,7 +217,8 @@ func buildFlame(m *Model, force bool) {
 	m.Flame.Fit(m.Panel.FlameRows(&m.Scene))
 }
 
-// withNative adds the C functions in which the first threads of active findings stay.
+// withNative adds to active findings the C functions that their threads have been in for a while. It does so for the
+// first threads of each finding.
 func withNative(list []findings.Finding, sc *scene.Scene) []findings.Finding {
 	if sc.Moment == nil {
 		return list

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// draw draws the picture of the scene, whose data must have been loaded.
+// draw draws the picture of the scene. The caller has loaded the scene's data before.
 func draw(m *Model) {
 	paint(m)
 	fitTerminal(&m.grid, &m.Opt, &m.Colors)
@@ -60,7 +60,7 @@ func paint(m *Model) {
 	drawOver(m)
 }
 
-// head returns the contents of the first line.
+// head returns the contents of the screen's first line.
 func head(m *Model) widget.Head {
 	h := widget.Head{Process: m.Shareable(), State: m.ShowableState(m.Source), Live: !m.Frozen, AtNS: m.AtNS, BehindNS: m.LastNS - m.AtNS,
 		NowNS: m.LastNS, WindowNS: m.WindowNS, SpanNS: m.AtNS - max(m.FromNS, m.OldestNS), StepNS: m.StepNS(),
@@ -73,7 +73,7 @@ func head(m *Model) widget.Head {
 	return h
 }
 
-// loaded returns the share of a recording that has been read. It is 1 if none is being read.
+// loaded returns the share of a recording that has been read, from 0 to 1. It is 1 if no recording is being read.
 func loaded(m *Model) float64 {
 	r, ok := m.store.Src.(interface {
 		Span() (firstNS, lastNS int64)
@@ -94,7 +94,8 @@ func drawTooSmall(a canvas.Area, t *style.Theme) {
 
 func (m *Model) picture() (g *canvas.Grid, number int) { return &m.grid, m.drawn }
 
-// View returns the terminal's modes, such as the mouse's. It returns no picture, because the painter draws that.
+// View returns the terminal's modes, such as whether it reports the mouse. It returns no picture, because the painter
+// draws the picture.
 func (m *Model) View() tea.View {
 	v := paintedView(canvas.Clean("ddtop " + m.Process.Name()))
 	if !m.Opt.NoMouse {

@@ -10,10 +10,10 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// moreKey is the key B. It begins a time in which ddtop may take more of a CPU and exact mode may cost more. Pressing
-// B again ends this time.
+// moreKey is the key B. It lets ddtop take more of a CPU for a limited time, in which exact mode may cost more, too.
+// Pressing B again ends this time.
 type moreKey struct {
-	// until is the end of this time. It is zero if the usual limits apply.
+	// until is when the higher limits end. It is zero if the usual limits apply now.
 	until time.Time
 }
 
@@ -25,7 +25,7 @@ func (k *moreKey) left(sc *scene.Scene) time.Duration {
 	return max(k.until.Sub(sc.Now()), 0)
 }
 
-// press begins or ends the time with higher limits.
+// press begins or ends the time in which ddtop may take more of a CPU.
 func (k *moreKey) press(m *Model) tea.Cmd {
 	say, limit := &m.message, m.Process.Overhead
 	spender, ok := m.store.Src.(sampler.Spender)

@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// spending is a Source that notes for how long it is allowed to use more CPU.
+// spending is a Source that remembers for how long it was allowed to use more CPU.
 type spending struct {
 	sampler.Source
 	asked []time.Duration

@@ -10,12 +10,12 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// mouseEach is the least time between two handled movements of the mouse or its wheel. A trackpad sends hundreds per
-// second, and each would cost a picture.
+// mouseEach is the least time between two movements of the mouse or its wheel that are handled. A trackpad sends
+// hundreds of movements per second, and each one would need a new picture.
 const mouseEach = 15 * time.Millisecond
 
-// mouseFilter returns a filter for tea.WithFilter that drops movements that follow each other too closely. Presses
-// and releases always pass, because a drag ends where the button is released.
+// mouseFilter returns a filter for tea.WithFilter that drops mouse movements that follow each other too closely.
+// Presses and releases always pass, because a drag must end exactly where the button is released.
 func mouseFilter(now func() time.Time) func(tea.Model, tea.Msg) tea.Msg {
 	var last time.Time
 	return func(_ tea.Model, msg tea.Msg) tea.Msg {
@@ -94,16 +94,18 @@ func clickOver(m *Model, msg tea.MouseMsg) tea.Cmd {
 	return cmd
 }
 
-// onAxis reports whether a place is on a time axis or the rows under it.
+// onAxis reports whether a place on the screen belongs to a time axis or to the rows under it.
 func onAxis(m *Model, x, y int) bool {
 	p, ok := m.current().(page.Timed)
 	return ok && scene.Inside(p.AxisArea(pageArea(m), &m.Scene), x, y)
 }
 
-// click does the action of a click, such as selecting a row. A double click on a row or a frame is the key enter.
+// click does the action of a click, such as selecting a row. A double click on a row or a frame does the same as the
+// key enter.
 func click(m *Model, x, y int) tea.Cmd {
 	cmd, hit := pressAt(m, x, y)
-	// Names of views and keys act on the first click, so double clicks count only on the page's body.
+	// Names of views and keys in the footer act on the first click. A double click therefore counts only inside the
+	// page.
 	body := pageArea(m)
 	selects := scene.Inside(body, x, y) && y > body.Y
 	if m.Page == scene.PageLive {
@@ -121,7 +123,7 @@ func click(m *Model, x, y int) tea.Cmd {
 	return tea.Batch(cmd, also)
 }
 
-// wheel zooms on views with a time axis, and scrolls on the others.
+// wheel zooms on views with a time axis, and scrolls on the other views.
 func wheel(m *Model, msg tea.MouseWheelMsg) tea.Cmd {
 	d, key := 1, "down"
 	switch msg.Button {
@@ -147,7 +149,8 @@ func wheel(m *Model, msg tea.MouseWheelMsg) tea.Cmd {
 	return nil
 }
 
-// showRange freezes the picture at the time span that was selected. Less than two columns count as a click.
+// showRange freezes the picture at the time span that the user selected with the mouse. A selection of less than two
+// columns counts as a click.
 func showRange(m *Model, d *scene.Drag) {
 	v := &m.Timeline
 	a, b := widget.CellAt(min(d.From, d.To), v.Cells, m.Regions.CellsW), widget.CellAt(max(d.From, d.To), v.Cells, m.Regions.CellsW)
@@ -160,7 +163,8 @@ func showRange(m *Model, d *scene.Drag) {
 	m.Refresh()
 }
 
-// pressAt does the action of a click at a place, if there is one. The zone drawn last is on top.
+// pressAt does the action of a click at a place, if there is one. If several zones contain the place, the one that was
+// drawn last is on top.
 func pressAt(m *Model, x, y int) (cmd tea.Cmd, hit bool) {
 	for i := len(m.Zones) - 1; i >= 0; i-- {
 		if z := &m.Zones[i]; scene.Inside(z.At, x, y) {
@@ -181,7 +185,7 @@ type mousePress struct {
 	at   time.Time
 }
 
-// doubled adds a press and reports whether it is the second of a double click.
+// doubled remembers a press of the mouse, and reports whether it is the second of a double click.
 func (p *mousePress) doubled(x, y int, now time.Time) bool {
 	since := now.Sub(p.at)
 	if p.x == x && p.y == y && !p.at.IsZero() && since >= 0 && since <= doubleEach {

@@ -91,8 +91,8 @@ func TestDraggingShowsAStretchOfTime(t *testing.T) {
 	s.sees("LIVE")
 }
 
-// TestADragSelectsNoThread: a click on a thread's row selects the thread and narrows the flamegraph to it. A drag
-// over time does not select a thread, because a drag is about all threads.
+// TestADragSelectsNoThread: a click on a thread's row selects the thread, and the flamegraph then shows only this
+// thread. A drag over the timeline selects a time span for all threads, so it selects no thread.
 func TestADragSelectsNoThread(t *testing.T) {
 	s := hogged(t, 120, 40)
 	r := s.model.Regions
@@ -134,8 +134,8 @@ func TestTheWheel(t *testing.T) {
 	}
 }
 
-// TestMovementsAreFew: of many mouse movements in a short time only a few are handled. Presses and releases are
-// always handled.
+// TestMovementsAreFew: if the mouse moves many times in a short time, only a few of the movements are handled. Presses
+// and releases are always handled.
 func TestMovementsAreFew(t *testing.T) {
 	now := time.Unix(1000, 0)
 	filter := mouseFilter(func() time.Time { return now })

@@ -8,11 +8,11 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// nativeKey is the state of the key C, which switches C stacks of running threads on and off.
+// nativeKey is the key C, which switches the reading of C stacks of running threads on and off.
 type nativeKey struct {
-	// busy is true while the change is under way.
+	// busy is true while the reading of C stacks is being switched on or off.
 	busy bool
-	// saidFailed is the reason for missing stacks that the screen showed last, so that it shows each only once.
+	// saidFailed is the last shown reason why C stacks are missing. It prevents showing the same reason twice.
 	saidFailed string
 }
 
@@ -22,7 +22,8 @@ type nativeMsg struct {
 	err error
 }
 
-// update shows why no C stacks can be taken, once for each reason. It returns true if the picture changes.
+// update tells the user why no C stacks can be taken, only once for each reason. It returns true if the picture
+// changes.
 func (k *nativeKey) update(sc *scene.Scene, say *scene.Message) bool {
 	if sc.Opt.Native == nil || k.busy {
 		return false

@@ -30,8 +30,8 @@ func (f *fakeNative) End() error     { f.on = false; return nil }
 func (f *fakeNative) On() bool       { return f.on }
 func (f *fakeNative) Failed() string { return f.failed }
 
-// TestNativeKey: the key C switches the C functions of running threads on and off, in the background. If the kernel
-// refuses, the screen shows the reason once.
+// TestNativeKey: the key C switches the reading of C functions of running threads on and off. This is done in the
+// background. If the kernel refuses, the screen shows the reason once.
 func TestNativeKey(t *testing.T) {
 	for _, size := range screenSizes {
 		f := &fakeNative{refusal: errors.New("ddtop lacks CAP_BPF")}

@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// overlayKeys returns the keys that work while an overlay is open, by overlay.
+// overlayKeys returns the keys that work while an overlay is open, for each overlay.
 func overlayKeys() (out [widget.NumOverlays]scene.KeyMap) {
 	closes := on(func(m *Model) tea.Cmd { m.over = widget.Overlay{}; return nil })
 	scroll := func(h scene.Host, by widget.Step) tea.Cmd {
@@ -28,10 +28,11 @@ func overlayKeys() (out [widget.NumOverlays]scene.KeyMap) {
 	return out
 }
 
-// overKeys are the global keys that keep their meaning while an overlay is open. Other keys first close the overlay.
+// overKeys are the global keys that keep their meaning while an overlay is open. Any other global key closes the
+// overlay first.
 var overKeys = []string{"?", "!", "q", "ctrl+c", "ctrl+l", "ctrl+z"}
 
-// overArea returns the area of overlays: the rows between the first and the last.
+// overArea returns the area in which overlays are drawn: all rows except the first and the last.
 func overArea(m *Model) canvas.Area {
 	a := m.grid.Area()
 	if m.Width >= widget.MaxOverlay+widget.LeastBeside {
@@ -40,7 +41,8 @@ func overArea(m *Model) canvas.Area {
 	return a.Sub(0, 1, m.Width, m.Height-2)
 }
 
-// drawOver draws the open overlay. Of the screen around it, only the keys in the last row then react to clicks.
+// drawOver draws the open overlay. While it is open, the screen around it does not react to clicks, except for the keys
+// in the last row.
 func drawOver(m *Model) {
 	if m.over.What == widget.NoOverlay {
 		return

@@ -41,8 +41,8 @@ func TestAllFindingsCanBeRead(t *testing.T) {
 	}
 }
 
-// TestTheHeadSaysThatThereAreMoreFindings: if the head has no room for all findings, it shows the number of the
-// others.
+// TestTheHeadSaysThatThereAreMoreFindings: if the screen's head has no room for all findings, it says how many are not
+// shown.
 func TestTheHeadSaysThatThereAreMoreFindings(t *testing.T) {
 	s := hogged(t, 80, 24)
 	f := findings.Finding{Title: "Title", Text: strings.Repeat("long text ", 20), Severity: findings.SeverityWarn}
@@ -55,7 +55,7 @@ func TestTheHeadSaysThatThereAreMoreFindings(t *testing.T) {
 	s.misses("more: !")
 }
 
-// TestACaptionDoesNotSplitASentence: no caption stands between the rows of a finding.
+// TestACaptionDoesNotSplitASentence: a finding may have several rows. No caption is drawn between them.
 func TestACaptionDoesNotSplitASentence(t *testing.T) {
 	s := hogged(t, 120, 40)
 	f := findings.Finding{Title: "Title", Text: strings.Repeat("figures of it ", 12), Severity: findings.SeverityWarn}

@@ -39,7 +39,7 @@ var views = []page.View{
 	waits.View,
 }
 
-// tabs returns the views with a digit as their key.
+// tabs returns the views that a digit key opens.
 func tabs(o scene.Offers) []page.View {
 	return slices.DeleteFunc(slices.Clone(views), func(v page.View) bool { return v.Key == "" || v.Offered != nil && !v.Offered(o) })
 }
@@ -73,8 +73,8 @@ func newPages(c *widget.Parts) map[scene.PageID]page.Page {
 // current returns the page that fills the screen.
 func (m *Model) current() page.Page { return m.pages[m.Page] }
 
-// fetch returns the command that reads the page's missing data. It is nil if none is missing. While the memory grows,
-// fetch also counts the heap for the page of memory when another page is shown.
+// fetch returns the command that reads data which the page lacks. It is nil if the page lacks nothing. While the memory
+// grows, fetch also counts the heap for the page of memory, even if another page is shown.
 func (m *Model) fetch() tea.Cmd {
 	if m.Page != scene.PageMemory {
 		if cmd := m.pages[scene.PageMemory].(page.Fetching).Fetch(m); cmd != nil {
@@ -94,7 +94,7 @@ func (m *Model) fetchCurrent() tea.Cmd {
 // hasFlame reports whether the flamegraph is on the screen.
 func hasFlame(m *Model) bool { return m.Page == scene.PageLive || m.Page == scene.PageFlame }
 
-// maps returns the keys that work now, the view's own first.
+// maps returns the keys that work now, beginning with the keys of the view.
 func (m *Model) maps() []*scene.KeyMap {
 	if m.over.What != widget.NoOverlay {
 		return []*scene.KeyMap{&m.overKeys[m.over.What], &m.front}
@@ -110,7 +110,7 @@ func (m *Model) maps() []*scene.KeyMap {
 	return append(append(out, mapsBeside(m, m.Page)...), &m.keys)
 }
 
-// mapsBeside returns the keys that a view shares with other views.
+// mapsBeside returns the keys of a view that it shares with other views.
 func mapsBeside(m *Model, id scene.PageID) []*scene.KeyMap {
 	for i := range views {
 		if views[i].ID == id {
@@ -134,8 +134,8 @@ func setKeys(m *Model, o scene.Offers) {
 	m.front.Bindings = slices.DeleteFunc(slices.Clone(m.keys.Bindings), func(b scene.Binding) bool { return !slices.Contains(overKeys, b.Keys[0]) })
 }
 
-// helpMaps returns the keys that the help explains: the present screen's, without those that another of its keys
-// hides.
+// helpMaps returns the keys that the help explains: the keys of the present screen. If two of them are the same key, it
+// leaves out the one that has no effect.
 func helpMaps(m *Model) []scene.KeyMap {
 	own := m.current().Keys(&m.Scene, true)
 	maps := own
@@ -158,7 +158,8 @@ func helpMaps(m *Model) []scene.KeyMap {
 	return out
 }
 
-// pageArea returns the area of the shown page. The live view has no rule with names, so it has all rows.
+// pageArea returns the area of the shown page. Other views than the live view have a rule, a line with the views'
+// names, above this area.
 func pageArea(m *Model) canvas.Area {
 	if m.Page == scene.PageLive {
 		return m.grid.Area()
@@ -166,7 +167,7 @@ func pageArea(m *Model) canvas.Area {
 	return m.grid.Area().Sub(0, m.Regions.Axis+1, m.Width, m.BodyRows())
 }
 
-// drawPage draws the rule with the views' names and the page under it.
+// drawPage draws the rule, a line with the views' names, and the page under it.
 func drawPage(m *Model) {
 	p, a := m.current(), pageArea(m)
 	if m.Page != scene.PageLive {
@@ -179,13 +180,13 @@ func drawPage(m *Model) {
 	p.Draw(a, &m.Scene)
 }
 
-// namesBeforeCaption is the least screen width at which the views' names are more important than the end of the
-// caption. On narrower screens the whole caption is more important.
+// namesBeforeCaption is the least screen width at which the views' names are drawn even if the end of the caption is
+// cut. On narrower screens the whole caption is more important.
 const namesBeforeCaption = 120
 
-// drawTabs draws the rule with the names of the views and the caption of the view that is shown. If both do not fit,
-// it draws only the keys of the other views. On wide screens (namesBeforeCaption), the names stay if the first part of
-// the caption fits. Later parts of the caption for which there is no room are left out.
+// drawTabs draws the rule, a line with the names of the views and the caption of the view that is shown. If both do not
+// fit, it draws only the keys of the other views. On wide screens (namesBeforeCaption), the names stay if the first
+// part of the caption fits. Later parts of the caption for which there is no room are left out.
 func drawTabs(m *Model, a canvas.Area, p page.Page) {
 	t := &m.Theme
 	a.Fill('─', t.Rule())
@@ -213,7 +214,7 @@ func drawTabs(m *Model, a canvas.Area, p page.Page) {
 	a.Put(x, 0, " "+canvas.Cut(style.FitParts(p.About(&m.Scene), a.W-x-3), a.W-x-3)+" ", t.Plain())
 }
 
-// binding returns the present meaning of a key. It is nil if it has none.
+// binding returns what a key does now. It is nil if the key does nothing.
 func (m *Model) binding(key string) *scene.Binding {
 	for _, k := range m.maps() {
 		if b := k.Find(key); b != nil {

@@ -16,7 +16,8 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// pageViews are the pages whose pictures are kept, with the recording that each shows and the keys that lead to it.
+// pageViews are the pages whose pictures are stored in files, with the recording that each shows and the keys that lead
+// to the page.
 var pageViews = []struct {
 	name, recording string
 	keys            []string
@@ -79,8 +80,8 @@ func TestGoldenPages(t *testing.T) {
 	}
 }
 
-// BenchmarkPage draws one picture of each page at 200x50, from the store to the string for the terminal. Parts that
-// rarely change are computed again for each picture.
+// BenchmarkPage draws one picture of each page at 200x50. It measures everything from the stored data to the string for
+// the terminal. Parts that rarely change are computed again for each picture.
 func BenchmarkPage(b *testing.B) {
 	for _, threads := range []int{50, 500} {
 		for _, v := range pageViews {
@@ -131,8 +132,7 @@ func TestPagesBeforeTheFirstSample(t *testing.T) {
 	}
 }
 
-// TestPagesHoldHostileNames: whatever a thread is called, each row of each page fits into the terminal, at every
-// size.
+// TestPagesHoldHostileNames: whatever name a thread has, each row of each page fits into the terminal, at every size.
 func TestPagesHoldHostileNames(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 3 * time.Second, ExtraNames: hostileNames, Title: "ev\x1b[31mil 日本"}, scene.Options{})
 	for _, id := range pagesOfOne()[1:] {
@@ -144,7 +144,7 @@ func TestPagesHoldHostileNames(t *testing.T) {
 	}
 }
 
-// pagesOfOne returns the pages of the screen of one process.
+// pagesOfOne returns the pages that the screen of a single process has.
 func pagesOfOne() []scene.PageID {
 	var out []scene.PageID
 	for _, v := range views {

@@ -21,14 +21,14 @@ import (
 // painted is a program of Bubble Tea whose picture is a grid.
 type painted interface {
 	tea.Model
-	// picture returns the picture and its number. The number changes when the grid gets another picture.
+	// picture returns the picture and its number. The number changes whenever the picture in the grid changes.
 	picture() (g *canvas.Grid, number int)
 }
 
-// painter writes the pictures of a program to its terminal. It writes each picture at once, and only what has changed.
-// Bubble Tea does everything else: it gets a View without content, switches the terminal's modes (its alternate
-// screen, keys, the mouse, the title) and asks the terminal questions. Its output passes through the painter. So the
-// painter knows when it may write to the terminal.
+// painter writes the pictures of a program to its terminal. It writes each picture at once, and only the cells that
+// have changed. Bubble Tea does everything else. It gets a View without content, switches the terminal's modes (its
+// alternate screen, keys, the mouse, the title) and asks the terminal questions. Its output passes through the painter,
+// so the painter knows when it may write to the terminal.
 type painter struct {
 	out  io.Writer
 	wake chan struct{} // signals that a field below may have to be written
@@ -37,7 +37,7 @@ type painter struct {
 	next   *canvas.Grid
 	news   bool                           // next is not written yet
 	colors *func(color.Color) color.Color // new colours for SetColors, or nil
-	// profiled is true if the terminal's colours are known. Bubble Tea reports them to every program.
+	// profiled is true if it is known how many colours the terminal has. Bubble Tea reports this to every program.
 	profiled bool
 	// synchronized is true if the terminal can show all changes of a picture at once.
 	synchronized bool
@@ -48,12 +48,12 @@ type painter struct {
 	terminal canvas.Terminal
 	shown    *canvas.Grid
 	// entered is true if the terminal shows its alternate screen. left is true if Bubble Tea has given the terminal
-	// back for a time.
+	// back for a while, such as to a shell.
 	entered, left bool
 }
 
-// leastBetween is the shortest time between two pictures on the terminal while a key is held down. The second picture
-// does not wait, because the first one shows no samples.
+// leastBetween is the shortest time between two pictures on the terminal, for example while a key is held down. The
+// second picture does not wait, because the first one shows no samples.
 const leastBetween = 50 * time.Millisecond
 
 // newProgram returns a program of Bubble Tea on a terminal, and the painter that runs it. If out is nil,
@@ -63,9 +63,9 @@ func newProgram(ctx context.Context, model painted, out io.Writer, opts ...tea.P
 		out = os.Stdout
 	}
 	p := &painter{out: out, next: new(canvas.Grid), shown: new(canvas.Grid), wake: make(chan struct{}, 1)}
-	// The caller handles signals: they end ctx. Bubble Tea's own handler (2.0.9, handleSignals) would take the same
-	// signal and send a message to the program's loop. If the end of ctx has already stopped this loop, the handler
-	// waits forever for a reader. The end of the program would then wait for the handler.
+	// The caller handles signals: they end ctx. Bubble Tea's own handler (2.0.9, handleSignals) would get the same
+	// signal and send a message to the program's loop. If the end of ctx has already stopped this loop, the message has
+	// no reader, so the handler waits forever. The end of the program would then wait for the handler.
 	opts = append(opts, tea.WithContext(ctx), tea.WithFPS(modesPerSecond), tea.WithoutSignalHandler(), tea.WithOutput(p.output()))
 	return tea.NewProgram(&painting{painted: model, p: p}, opts...), p
 }
@@ -93,8 +93,8 @@ func (p *painter) run(program *tea.Program) error {
 	return err
 }
 
-// paintedView returns the View of a program whose pictures are painted. Its content is a blank, because Bubble Tea
-// (2.0.9) treats a terminal without content as one without rows.
+// paintedView returns the View of a program whose pictures the painter draws. Its content is a blank, because Bubble
+// Tea (2.0.9) treats a View without content as if the terminal had no rows.
 func paintedView(title string) tea.View {
 	v := tea.NewView(" ")
 	v.AltScreen, v.WindowTitle = true, title
@@ -109,7 +109,8 @@ func (p *painter) output() io.Writer {
 	return p
 }
 
-// paintedFile is a painter whose output is a file. Bubble Tea asks the file for the terminal's size.
+// paintedFile is a painter whose output is a file, such as a terminal's. Bubble Tea asks this file for the terminal's
+// size.
 type paintedFile struct {
 	*painter
 	f *os.File
@@ -124,9 +125,9 @@ const (
 	leaveScreen = "\x1b[?25h\x1b[?1049l"
 )
 
-// Write takes the output of Bubble Tea. If Bubble Tea clears the screen, Write leaves this out and lets the next
-// picture overwrite the whole screen, to prevent flicker. It enters the alternate screen only once. A second time
-// would overwrite the saved position of the cursor.
+// Write receives the output of Bubble Tea. If Bubble Tea clears the screen, Write leaves this out, and the next picture
+// overwrites the whole screen instead. This prevents flicker. Write enters the alternate screen only once. A second
+// time would overwrite the saved position of the cursor.
 func (p *painter) Write(b []byte) (int, error) {
 	p.writing.Lock()
 	defer p.writing.Unlock()
@@ -151,7 +152,8 @@ func (p *painter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// paint copies a picture and schedules it. It never waits. If the terminal is slow, the newest picture comes next.
+// paint copies a picture, to be written soon. It never waits. If the terminal is slow, pictures are skipped and the
+// newest one is written next.
 func (p *painter) paint(g *canvas.Grid) {
 	p.mu.Lock()
 	p.next.Copy(g)
@@ -168,7 +170,7 @@ func (p *painter) again() {
 	}
 }
 
-// paintUntil paints until done is closed. It returns an error if painting panics.
+// paintUntil writes pictures until done is closed. It returns an error if writing panics.
 func (p *painter) paintUntil(done <-chan struct{}) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -199,7 +201,7 @@ func (p *painter) paintUntil(done <-chan struct{}) (err error) {
 	}
 }
 
-// show writes the newest picture and reports whether there was something to write.
+// show writes the newest picture. It reports whether there was something to write.
 func (p *painter) show() bool {
 	p.writing.Lock()
 	defer p.writing.Unlock()
@@ -250,14 +252,15 @@ func (p *painter) leave() {
 	p.left = true
 }
 
-// writeMsg is written to the terminal at once. Other output of Bubble Tea waits for its clock. (A string would be
-// taken for the terminal's answer: see tornAnswers.)
+// writeMsg is text that is written to the terminal at once. Other output of Bubble Tea waits for Bubble Tea's clock. (A
+// message of type string would be taken for the terminal's answer: see tornAnswers.)
 type writeMsg struct{ text string }
 
 // overwriteMsg makes the next picture overwrite the whole screen at once.
 type overwriteMsg struct{}
 
-// modeChanged handles messages about the terminal, and text that must be written to the terminal.
+// modeChanged handles messages about the state of the terminal, and messages with text that must be written to the
+// terminal.
 func (p *painter) modeChanged(msg tea.Msg) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -280,7 +283,7 @@ func (p *painter) modeChanged(msg tea.Msg) {
 	}
 }
 
-// painting is the program that Bubble Tea runs. Its pictures go to the painter.
+// painting is the program that Bubble Tea runs. It passes its pictures to the painter.
 type painting struct {
 	painted
 	p      *painter
@@ -296,8 +299,8 @@ func (m *painting) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, cmd
 }
 
-// giveBack gives the terminal back before Bubble Tea prints the program's panic. Otherwise the text could be printed
-// on the alternate screen, which disappears.
+// giveBack restores the terminal before Bubble Tea prints the program's panic. Otherwise the text could be printed on
+// the alternate screen, which disappears.
 func (m *painting) giveBack() {
 	if r := recover(); r != nil {
 		m.p.leave()

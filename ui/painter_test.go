@@ -25,14 +25,15 @@ func (w *writes) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// took returns the writes since the last call.
+// took returns what was written since the last call.
 func (w *writes) took() []string {
 	out := *w
 	*w = nil
 	return out
 }
 
-// TestPicturesAreWrittenOnce: while the program has the terminal, each new picture is written at once, and only once.
+// TestPicturesAreWrittenOnce: while the program controls the terminal, each new picture is written at once, and only
+// once.
 func TestPicturesAreWrittenOnce(t *testing.T) {
 	var out writes
 	s := newScreen(t, 120, 40, demosource.Options{Length: 5 * time.Second}, scene.Options{})
@@ -167,7 +168,8 @@ func TestFirstSampleWakesScreen(t *testing.T) {
 	})
 }
 
-// TestPaintingKeepsPace: the second picture is written at once. Later pictures are leastBetween apart.
+// TestPaintingKeepsPace: the second picture is written without a pause. Between later pictures there is a pause of
+// leastBetween.
 func TestPaintingKeepsPace(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: time.Second}, scene.Options{})
 	synctest.Test(t, func(t *testing.T) {
@@ -200,8 +202,8 @@ func (m moments) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestPaintingPanics: Bubble Tea does not know the goroutine that paints. If this goroutine panics, paintUntil
-// returns an error with the place of the panic.
+// TestPaintingPanics: Bubble Tea cannot catch a panic in the goroutine that writes pictures, because it did not start
+// this goroutine. If the goroutine panics, paintUntil returns an error with the place of the panic.
 func TestPaintingPanics(t *testing.T) {
 	var out writes
 	s := newScreen(t, 120, 40, demosource.Options{Length: time.Second}, scene.Options{})

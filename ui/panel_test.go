@@ -17,8 +17,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// panelWorld returns random stacks of a few functions, with weights. There are so few functions that they often call
-// themselves and each other.
+// panelWorld returns random stacks with weights. They have only a few functions, so functions often call themselves and
+// each other.
 func panelWorld(rnd *rand.Rand) (*sampler.Dictionary, *flamegraph.Snapshot) {
 	dict := sampler.NewDictionary()
 	var ids []sampler.FrameID
@@ -46,8 +46,8 @@ func panelWorld(rnd *rand.Rand) (*sampler.Dictionary, *flamegraph.Snapshot) {
 	return dict, s
 }
 
-// TestPanelSumsAreThoseOfTheStacks: the panel's figures for a function equal the sum over the single stacks. This
-// includes recursive functions and the inverted picture.
+// TestPanelSumsAreThoseOfTheStacks: the figures that the panel shows for a function equal the sums over all single
+// stacks. This includes recursive functions, and the inverted flamegraph.
 func TestPanelSumsAreThoseOfTheStacks(t *testing.T) {
 	for seed := range uint64(20) {
 		dict, snap := panelWorld(rand.New(rand.NewPCG(seed, 7)))
@@ -135,8 +135,8 @@ func stackLabels(dict *sampler.Dictionary, stack sampler.StackID) (out []string)
 	return out
 }
 
-// sameUnder checks the functions below the selected function. Their weights must equal the sums over its stacks, from
-// the first call of the selected function inward.
+// sameUnder checks the functions that the panel lists below the selected function. The weight of each must equal its
+// sum over the stacks. In each stack only the part inward from the first call of the selected function counts.
 func sameUnder(t *testing.T, dict *sampler.Dictionary, snap *flamegraph.Snapshot, p *widget.Panel, label string) {
 	t.Helper()
 	self, total := map[string]int64{}, map[string]int64{}
@@ -168,9 +168,10 @@ func sameUnder(t *testing.T, dict *sampler.Dictionary, snap *flamegraph.Snapshot
 	}
 }
 
-// neighbours returns the caller and the callee of a function on a stack, which has the innermost frame first. The
-// caller is the caller of the outermost call. Consecutive calls of the function itself count as one call. If inverted
-// is true, the search begins with the innermost call. A caller or callee is "" if there is none.
+// neighbours returns the caller and the callee of a function on a stack, which has the innermost frame first. If the
+// function has several calls on the stack, the caller is the outermost call's. Consecutive calls of the function itself
+// count as one call. If inverted is true, the search begins with the innermost call. A caller or callee is "" if there
+// is none.
 func neighbours(stack []string, label string, inverted bool) (before, after string, ok bool) {
 	at := func(i int) string {
 		if i < 0 || i >= len(stack) {
@@ -198,7 +199,8 @@ func neighbours(stack []string, label string, inverted bool) (before, after stri
 	return "", "", false
 }
 
-// same compares a list of functions with the sums over the stacks. A row without a stack is not a function.
+// same compares a list of functions in the panel with the sums over the stacks. A row that stands for no function is
+// skipped.
 func same(t *testing.T, what string, rows []widget.PanelRow, want map[string]int64) {
 	t.Helper()
 	got := map[string]int64{}
@@ -300,7 +302,7 @@ func TestPanelFollowsTheSelection(t *testing.T) {
 	}
 }
 
-// TestPanelTakesNoRowOfTheFlamegraph: at every size the flamegraph has the rows for its full depth, or there is no
+// TestPanelTakesNoRowOfTheFlamegraph: at every size the flamegraph has as many rows as it is deep, or there is no
 // panel. The panel keeps its place in the next picture.
 func TestPanelTakesNoRowOfTheFlamegraph(t *testing.T) {
 	s := newScreen(t, 200, 50, demosource.Options{Length: 31 * time.Second}, scene.Options{})

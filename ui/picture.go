@@ -30,8 +30,9 @@ var pictureKeys = map[string]rune{"tab": tea.KeyTab, "enter": tea.KeyEnter, "esc
 	"down": tea.KeyDown, "left": tea.KeyLeft, "right": tea.KeyRight, "backspace": tea.KeyBackspace, "pgup": tea.KeyPgUp,
 	"pgdown": tea.KeyPgDown, "home": tea.KeyHome, "end": tea.KeyEnd, "space": tea.KeySpace}
 
-// TakePicture plays a Source (usually a recording) to its end, presses keys, and returns the screen as it would be
-// live at that moment. Keys are single characters or Bubble Tea's names ("down", "enter"). It needs no terminal.
+// TakePicture plays a Source (usually a recording) to its end, presses keys, and returns the picture. It is what the
+// screen would show live at that moment. Keys are single characters or Bubble Tea's names ("down", "enter").
+// TakePicture needs no terminal.
 func TakePicture(ctx context.Context, o scene.Options, width, height int, keys ...string) (Picture, error) {
 	if o.Source == nil {
 		return Picture{}, ErrNoSource
@@ -47,7 +48,7 @@ func TakePicture(ctx context.Context, o scene.Options, width, height int, keys .
 	return pictureOf(store, o, width, height, keys...)
 }
 
-// pictureOf returns the screen of the store after the keys.
+// pictureOf returns the screen that shows the data of a store, after the keys were pressed.
 func pictureOf(s *store.Store, o scene.Options, width, height int, keys ...string) (Picture, error) {
 	m, err := NewModel(s, o)
 	if err != nil {
@@ -102,8 +103,8 @@ func screenStyle(s canvas.Style) snapshot.ScreenStyle {
 		Italic: has(canvas.Italic), Underline: has(canvas.Underline), Reverse: has(canvas.Reverse)}
 }
 
-// TakeListPicture returns the picture of the list of processes. It first shows c.First. A second later, it shows the
-// list in the parameter later, and then presses the keys.
+// TakeListPicture returns a picture of the list from which the user chooses a process. It first shows the processes in
+// c.First. A second later, it shows the ones in the parameter later, and then presses the keys.
 func TakeListPicture(ctx context.Context, o scene.Options, c Choosing, later []Candidate, width, height int, keys ...string) (Picture, error) {
 	theme, err := style.ThemeByName(o.Theme)
 	if err != nil {
@@ -120,7 +121,7 @@ func TakeListPicture(ctx context.Context, o scene.Options, c Choosing, later []C
 	return Picture{Screen: pictured(&m.grid, o.NoColor), Terminal: m.grid.String(!o.NoColor), Options: screenOptions(&theme, "list")}, nil
 }
 
-// settle runs a command of a page, and the commands that follow from it, so that their data is in the picture.
+// settle runs a command of a page, and all commands that follow from its result, so that the picture has their data.
 func settle(m *Model, cmd tea.Cmd) {
 	if cmd == nil {
 		return

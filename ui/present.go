@@ -13,7 +13,8 @@ import (
 // shownKeys is the number of latest key presses that a presentation shows in a corner.
 const shownKeys = 5
 
-// present begins or ends the presentation: larger spacing, no directory names, and key presses in a corner.
+// present begins or ends a presentation, which has larger spacing, hides the names of directories, and shows the
+// pressed keys in a corner.
 func present(m *Model) {
 	m.Presenting = !m.Presenting
 	m.pressed = nil
@@ -22,7 +23,7 @@ func present(m *Model) {
 		m.fleet.present(m.Presenting)
 	}
 	m.recordKey.renamed(&m.message)
-	// The flamegraph was built with the other names, so it is built again.
+	// The flamegraph was built with names that are now hidden or shown, so it must be built again.
 	m.Flame.Builder, m.Flame.Zoom, m.Flame.Selected = nil, nil, nil
 	for _, p := range m.pages {
 		if p, ok := p.(page.Named); ok {

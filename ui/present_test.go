@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestFilesNameWhatTheyWereBegunWith: if a presentation begins or ends while a recording or a snapshot is written,
-// the file keeps its rules for names. The screen says what the file contains.
+// TestFilesNameWhatTheyWereBegunWith: a presentation may begin or end while a recording or a snapshot is being written.
+// The file then continues to hide or show names as it did at its beginning. The screen says what the file contains.
 func TestFilesNameWhatTheyWereBegunWith(t *testing.T) {
 	const whole, bare, begun = "with all names", "without directories, command line, user and host", "the recording goes on as it was begun"
 	for _, x := range []struct {
@@ -64,7 +64,7 @@ func TestFilesNameWhatTheyWereBegunWith(t *testing.T) {
 	}
 }
 
-// namesIn counts the frames whose file has a directory, and the frames whose file has none.
+// namesIn reads a file, and counts the frames whose path has a directory and the frames whose path has none.
 func namesIn(t *testing.T, path string) (with, without int, user string) {
 	t.Helper()
 	r, err := recording.Open(path)

@@ -17,8 +17,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// do presses a key and runs its commands until there are no more, as Bubble Tea does. It returns the message of the
-// last command.
+// do presses a key and runs the key's commands, and the commands that follow, as Bubble Tea does. It returns the
+// message of the last command.
 func (s *processScreen) do(key string) (last tea.Msg) {
 	s.t.Helper()
 	_, cmd := s.fleet.Update(keyPress(key))
@@ -29,8 +29,8 @@ func (s *processScreen) do(key string) (last tea.Msg) {
 	return last
 }
 
-// TestProcessActionsAreOfTheSelectedRow: on view 8 the keys for saving, copying, marking and recording act on the
-// selected process. View 8 stays open.
+// TestProcessActionsAreOfTheSelectedRow: view 8 lists all processes. Its keys for saving, copying, marking and
+// recording act on the selected process, and the view stays open.
 func TestProcessActionsAreOfTheSelectedRow(t *testing.T) {
 	folder := t.TempDir()
 	s := clusterScreen(t, 120, 40, scene.Options{Folder: folder})
@@ -96,8 +96,8 @@ func TestProcessActionsAreOfTheSelectedRow(t *testing.T) {
 	}
 }
 
-// TestProcessArgumentsAreShownWhenAskedFor: view 8 shows command lines only with the option Args, and never while the
-// screen hides names.
+// TestProcessArgumentsAreShownWhenAskedFor: view 8, the list of processes, shows command lines only with the option
+// Args. It never shows them while the screen hides names.
 func TestProcessArgumentsAreShownWhenAskedFor(t *testing.T) {
 	const secret = "--token=s3cret"
 	c := new(cluster)

@@ -21,7 +21,7 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// renamed is a made-up process with its own PID and title.
+// renamed is a made-up process with a PID and a title that the test chooses.
 type renamed struct {
 	*demosource.Source
 	pid   int
@@ -66,8 +66,8 @@ func (c *cluster) add(parent int, r *renamed) {
 	c.list = append(c.list, sampler.Relative{PID: r.pid, Parent: parent, Title: r.title, Source: r})
 }
 
-// newCluster is a cluster with three special workers. A thread hogs the GVL of one, one has exited, and one has
-// replaced itself by another program.
+// newCluster returns a cluster with three special workers. In the first, one thread hogs the GVL. The second has
+// exited, and the third has replaced itself by another program.
 func newCluster() *cluster {
 	c := new(cluster)
 	quiet := func(seed uint64) demosource.Options {
@@ -116,7 +116,8 @@ func play(g sampler.Group) (*fleet, error) {
 	return f, failed
 }
 
-// playedCluster is newCluster, played only once. All tests can share it, because showing a Store does not change it.
+// playedCluster returns the processes of newCluster, played to their end. They are played only once for all tests,
+// because showing a Store does not change it.
 var playedCluster = sync.OnceValues(func() (*fleet, error) { return play(newCluster()) })
 
 // clusterScreen is the screen of newCluster.
@@ -129,7 +130,7 @@ func clusterScreen(t *testing.T, w, h int, o scene.Options) *processScreen {
 	return screenOf(t, w, h, played, o)
 }
 
-// screenOf is a new screen over processes that are already played.
+// screenOf returns a new screen for processes that have already been played.
 func screenOf(t *testing.T, w, h int, played *fleet, o scene.Options) *processScreen {
 	t.Helper()
 	o.Group = played.group
@@ -172,7 +173,7 @@ func (s *processScreen) misses(texts ...string) {
 	}
 }
 
-// line returns the first line that contains a text.
+// line returns the first line of the screen that contains a text.
 func (s *processScreen) line(text string) string {
 	s.t.Helper()
 	for l := range strings.Lines(s.text()) {
@@ -213,8 +214,8 @@ func TestProcessesAtFirstSight(t *testing.T) {
 	}
 }
 
-// TestFindingsOfProcessesCanBeRead: on narrow screens the worst finding of a process keeps its words. Columns of
-// figures are dropped instead.
+// TestFindingsOfProcessesCanBeRead: on narrow screens the worst finding of each process is still readable. Columns of
+// figures are left out instead.
 func TestFindingsOfProcessesCanBeRead(t *testing.T) {
 	for _, w := range []int{60, 67, 75, 79, 80, 90} {
 		s := clusterScreen(t, w, 24, scene.Options{})
@@ -224,8 +225,8 @@ func TestFindingsOfProcessesCanBeRead(t *testing.T) {
 	}
 }
 
-// TestGoingFromProcessToProcess opens a process, goes to the next one and back to the table. The frozen moment stays
-// the same.
+// TestGoingFromProcessToProcess opens a process, then the next one, and returns to the table of processes. All of them
+// show the same frozen moment.
 func TestGoingFromProcessToProcess(t *testing.T) {
 	s := clusterScreen(t, 120, 40, scene.Options{})
 	s.press("down", "down", "enter")
@@ -273,8 +274,8 @@ func TestWhatStandsBelowTheTable(t *testing.T) {
 	s.sees("all processes · ")
 }
 
-// TestWorkersAreOneInTheFlamegraph: two workers of the same program share one box in the flamegraph. If a process is
-// selected, the flamegraph shows only this process.
+// TestWorkersAreOneInTheFlamegraph: the flamegraph of all processes has a single box for two workers of the same
+// program. If a process is selected, the flamegraph shows only this process.
 func TestWorkersAreOneInTheFlamegraph(t *testing.T) {
 	s := clusterScreen(t, 200, 50, scene.Options{})
 	roots := func() (out []string) {
@@ -293,8 +294,8 @@ func TestWorkersAreOneInTheFlamegraph(t *testing.T) {
 	}
 }
 
-// TestViewsOfTheWorstProcess: from the view of all processes, another view shows the selected process. If the user
-// has selected and opened no process, the view shows the process with the worst finding.
+// TestViewsOfTheWorstProcess: if the user leaves the view of all processes for another view, this view shows the
+// selected process. If no process was selected or opened, it shows the process with the worst finding.
 func TestViewsOfTheWorstProcess(t *testing.T) {
 	s := clusterScreen(t, 120, 40, scene.Options{})
 	s.press("4")
@@ -307,8 +308,8 @@ func TestViewsOfTheWorstProcess(t *testing.T) {
 	s.sees("pid 4240  process 1 of 5") // the process that was opened last, not the process that was selected before
 }
 
-// TestAProcessNamesTheFindingsOfOthers: if a process has no finding but another process has, the screen names the
-// other process. A process with findings shows its own findings only.
+// TestAProcessNamesTheFindingsOfOthers: if the shown process has no finding but another process has one, the screen
+// names the other process. A process with findings shows only its own ones.
 func TestAProcessNamesTheFindingsOfOthers(t *testing.T) {
 	s := clusterScreen(t, 120, 40, scene.Options{})
 	s.press("down", "enter")
@@ -343,7 +344,8 @@ func TestSortingProcesses(t *testing.T) {
 	}
 }
 
-// TestMergedWeights: the merged weights equal the sum of the weights of the running processes.
+// TestMergedWeights: the flamegraph of all processes has merged weights. They equal the sum of the weights of the
+// running processes.
 func TestMergedWeights(t *testing.T) {
 	s := clusterScreen(t, 120, 40, scene.Options{})
 	p, m := s.fleet.page, s.fleet.screen()
@@ -415,8 +417,8 @@ func TestManyProcesses(t *testing.T) {
 	}
 }
 
-// TestFindingsEndWithTheirProcess: when a process ends, its findings go on for 30 s in the past tense. They stand
-// behind the findings of running processes.
+// TestFindingsEndWithTheirProcess: after a process has ended, its findings are shown for 30 s more, in the past tense.
+// They come after the findings of running processes.
 func TestFindingsEndWithTheirProcess(t *testing.T) {
 	c := new(cluster)
 	c.add(0, &renamed{Source: demosource.New(demosource.Options{Length: 30 * time.Second}), pid: 4242, title: "gone", end: "exited"})
@@ -452,7 +454,8 @@ func TestFindingsEndWithTheirProcess(t *testing.T) {
 	}
 }
 
-// TestProcessesHaveTheirPartInTheirNames: each process of a cluster has its own name, even on a small screen.
+// TestProcessesHaveTheirPartInTheirNames: each process of a cluster can be told apart by its name, even on a small
+// screen.
 func TestProcessesHaveTheirPartInTheirNames(t *testing.T) {
 	c := new(cluster)
 	quiet := func(seed uint64) *demosource.Source {
@@ -481,7 +484,8 @@ func TestProcessesHaveTheirPartInTheirNames(t *testing.T) {
 	screenOf(t, 120, 40, played, scene.Options{}).sees("puma ×3 · sidekiq")
 }
 
-// TestEndedProcessesAreForgotten: of many ended processes ddtop keeps only the latest, and the process that is shown.
+// TestEndedProcessesAreForgotten: if many processes have ended, ddtop keeps only the latest of them, and the process
+// that is shown.
 func TestEndedProcessesAreForgotten(t *testing.T) {
 	f := newFleet(scene.Options{}.WithDefaults())
 	for i := range 3 * maxEndedShown {
@@ -499,8 +503,8 @@ func TestEndedProcessesAreForgotten(t *testing.T) {
 	}
 }
 
-// TestEndIsSeenWithoutSamples: if the shown process ends and gives no new samples, the table shows the end all the
-// same.
+// TestEndIsSeenWithoutSamples: the shown process ends, and so there are no new samples. The table of processes shows
+// its end all the same.
 func TestEndIsSeenWithoutSamples(t *testing.T) {
 	c := new(cluster)
 	for i := range 2 {

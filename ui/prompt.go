@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// maxPrompt limits how many characters can be typed.
+// maxPrompt limits how many characters can be typed into the line.
 const maxPrompt = 200
 
 // prompt is a line for typing text.
@@ -26,15 +26,15 @@ type prompt struct {
 	typed func()        // called after every change of the text, or nil
 	done  func(text string)
 	left  func()
-	// yes is set if the prompt is a question. forms are its texts, the longest first, and the first that fits is
-	// shown. The only answers are y and n.
+	// yes is set if the prompt is a question, which is answered only by y or n. forms are texts of this question, the
+	// longest first. The first one that fits into the line is shown.
 	yes   func() tea.Cmd
 	forms []string
 	// cmd is the command of the answer.
 	cmd tea.Cmd
 }
 
-// key handles a key and reports whether the line stays open.
+// key handles a key. It reports whether the input line stays open.
 func (p *prompt) key(msg tea.KeyPressMsg) bool {
 	if p.yes != nil {
 		return p.answer(msg.String())
@@ -63,7 +63,7 @@ func (p *prompt) key(msg tea.KeyPressMsg) bool {
 	return true
 }
 
-// answer handles a key as the answer to a question and reports whether the question stays open.
+// answer handles a key as the answer to a question. It reports whether the question stays open.
 func (p *prompt) answer(key string) bool {
 	switch key {
 	case "y", "Y", "shift+y":
@@ -124,7 +124,7 @@ func foundText(m *Model) string {
 	return s
 }
 
-// openSearch opens the line for a search. The view shows new results after each typed letter.
+// openSearch opens the input line for a search. After each typed letter the view shows the new results.
 func openSearch(m *Model) {
 	v, before := &m.Flame, m.Flame.Search
 	p := &prompt{label: "/", left: func() { v.Search = before }}
@@ -165,7 +165,7 @@ func openSearch(m *Model) {
 	m.prompt = p
 }
 
-// openNote opens the line for a note at the moment that is shown.
+// openNote opens the input line for a note. The note belongs to the moment that is shown.
 func openNote(m *Model) {
 	if m.LastNS == 0 {
 		m.message.Fail("nothing to mark yet: no sample has come")

@@ -30,8 +30,9 @@ func (r tornSource) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 	})
 }
 
-// TestReadsMadeAgainAreNoLoss: the header shows the share of incomplete stacks. The test counts them again from the
-// samples of a real process. The header does not mention reads that were torn and repeated. The help explains them.
+// TestReadsMadeAgainAreNoLoss: the header shows the share of incomplete stacks, which the test computes again from the
+// samples of a real process. Reads that were torn and then repeated are not lost, so the header does not mention them.
+// The help explains them.
 func TestReadsMadeAgainAreNoLoss(t *testing.T) {
 	file, err := recording.Open("../screenshots/recordings/hog.ddtop")
 	if err != nil {

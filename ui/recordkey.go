@@ -17,16 +17,16 @@ import (
 // recordKey is the state of the key W, which begins a recording, or ends the current one.
 type recordKey struct {
 	on bool // a recording is in progress
-	// lost is the number of missing samples at the last picture.
+	// lost is how many samples the recording lacked at the last picture.
 	lost uint64
-	// with says which names the file leaves out. It is set when the recording begins. It is empty if no names are left
-	// out.
+	// with says which names the recording's file leaves out. It is set when the recording begins. It is empty if the
+	// file has all names.
 	with  string
 	busy  bool // its file is being opened or closed
 	again bool // the key was pressed again meanwhile
 }
 
-// failing tells the user if the current recording lacks samples, or why it failed.
+// failing tells the user if the current recording lacks samples. It also tells the user why a recording failed.
 func (k *recordKey) failing(r *store.Reading, say *scene.Message) {
 	if r.RecLost > k.lost && k.on {
 		say.Fail(fmt.Sprintf("the disk is slow: %s samples are missing in the recording", units.Count(int64(r.RecLost))))
@@ -38,7 +38,8 @@ func (k *recordKey) failing(r *store.Reading, say *scene.Message) {
 	}
 }
 
-// renamed tells the user which names the current recording has, when names are hidden or shown again.
+// renamed tells the user which names the current recording contains. It is called when the screen begins or ends to
+// hide names.
 func (k *recordKey) renamed(say *scene.Message) {
 	if k.on {
 		say.Say("the recording goes on as it was begun" + cmp.Or(k.with, ", with all names"))
@@ -49,12 +50,13 @@ func (k *recordKey) renamed(say *scene.Message) {
 type recordingMsg struct {
 	path  string
 	bytes int64
-	// lost is the number of samples missing because the disk was slow.
+	// lost is the number of samples that the file lacks because the disk was slow.
 	lost uint64
 	err  error
 }
 
-// press begins a recording of the present scene and of everything after it, or ends the current one.
+// press begins a recording of the present scene and of everything that follows. If a recording is in progress, press
+// ends it.
 func (k *recordKey) press(of *store.Store, sc *scene.Scene, say *scene.Message) tea.Cmd {
 	if k.busy { // the file of the last press is still being opened or closed: this press waits for it
 		k.again = !k.again

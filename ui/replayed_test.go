@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// burdened adds to a sample what the made-up target lacks: swap, memory pressure, and allocations by class.
+// burdened adds data to a sample that the made-up target lacks: swap, memory pressure, and allocations by class.
 func burdened(s *sampler.Sample, n int) {
 	s.Self.Priority = sampler.PriorityNormal
 	p := &s.Proc
@@ -30,8 +30,8 @@ func burdened(s *sampler.Sample, n int) {
 	}
 }
 
-// TestReplayShowsWhatTheScreenShowed: at the end of a stream, the live screen and the replay of its recording show
-// the same. Only the first and the last line differ, because they say whether the screen is live.
+// TestReplayShowsWhatTheScreenShowed: at the end of the samples, the live screen shows the same as a replay of its
+// recording. Only the first and the last line differ, because they say whether the screen is live.
 func TestReplayShowsWhatTheScreenShowed(t *testing.T) {
 	src := demosource.New(demosource.Options{Length: 30 * time.Second})
 	seen := screenOn(t, src, scene.Options{})
@@ -96,7 +96,7 @@ func TestReplayShowsWhatTheScreenShowed(t *testing.T) {
 	}
 }
 
-// screenOn is a screen over a source that has not been read yet.
+// screenOn returns a screen for a source that has not been read yet.
 func screenOn(t *testing.T, src sampler.Source, o scene.Options) *screen {
 	t.Helper()
 	store, err := newStore(src, o.WithDefaults())

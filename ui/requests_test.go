@@ -18,7 +18,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// serving is the screen of the made-up service whose threads report their requests.
+// serving returns the screen of the made-up service, whose threads answer requests and do jobs.
 func serving(t testing.TB, w, h int, o scene.Options) *screen {
 	o.Folder = t.TempDir()
 	return shared(t, w, h, demosource.Options{Length: 30 * time.Second, Serving: true}, o)
@@ -28,7 +28,8 @@ func (s *screen) requestsPage() *requests.Page {
 	return s.model.pages[scene.PageRequests].(*requests.Page)
 }
 
-// TestRequests: view 9 lists the requests in progress, with what each does and waits for. Below it lists the routes.
+// TestRequests: view 9 lists the requests in progress. For each it shows what the request does and waits for. Below
+// this list it shows the routes.
 func TestRequests(t *testing.T) {
 	for _, size := range screenSizes {
 		s := serving(t, size[0], size[1], scene.Options{})
@@ -53,13 +54,14 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestLengthsOfARowGrow: p50, p95 and the longest request of a route come from the same estimate, so they never
-// decrease. The possible error has its own column.
+// TestLengthsOfARowGrow: the durations p50, p95 and max of a route come from the same estimate, so p95 is not below
+// p50, and max not below p95. Their possible error is in another column.
 func TestLengthsOfARowGrow(t *testing.T) {
 	s := serving(t, 200, 50, scene.Options{})
 	s.press("9")
 	p := s.requestsPage()
-	// Two lengths are just below the length up to which bounds are shown. The longest is just above it.
+	// The view shows an error bound for durations up to a certain length. Two durations are just below this length, and
+	// the longest one is just above it.
 	w := p.Endpoints.Rows[0]
 	*w.Endpoint = account.Endpoint{Kind: w.Kind, Name: w.Name, Ended: 3, SlackNS: 10e6, LongestNS: 311e6, NS: w.NS}
 	for _, ns := range []int64{301e6, 301e6, 311e6} {
@@ -92,9 +94,9 @@ func TestRequestsLeadOn(t *testing.T) {
 	s.sees("9 requests", "by route")
 }
 
-// TestOpenedRequestIsOver: if a request ends while its thread is open, the page says how long the request took. It
-// also says what the thread does now. If the thread was opened from another view, the page does not mention the
-// request.
+// TestOpenedRequestIsOver: the user opens a request's thread, and then the request ends. The thread's page says how
+// long the request took, and what the thread does now. If the thread was opened from another view, the page does not
+// mention the request.
 func TestOpenedRequestIsOver(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second, Serving: true}, scene.Options{Folder: t.TempDir()})
 	s.press("9", "down")
@@ -127,8 +129,8 @@ func TestOpenedRequestIsOver(t *testing.T) {
 	s.misses("is over")
 }
 
-// TestRouteNarrowsTheLiveView: enter on a route shows the route's flamegraph, and where the route runs in the
-// timeline. Esc returns.
+// TestRouteNarrowsTheLiveView: enter on a route opens the live view for this route. It shows the route's flamegraph,
+// and where the route runs in the timeline. Esc returns.
 func TestRouteNarrowsTheLiveView(t *testing.T) {
 	for _, size := range screenSizes {
 		s := serving(t, size[0], size[1], scene.Options{})
@@ -154,7 +156,8 @@ func TestRouteNarrowsTheLiveView(t *testing.T) {
 	}
 }
 
-// TestRequestsAreSorted: the cursor moves through both tables. The sort keys sort the table with the cursor.
+// TestRequestsAreSorted: the cursor moves from the table of requests to the table of routes and back. The sort keys
+// sort the table that has the cursor.
 func TestRequestsAreSorted(t *testing.T) {
 	s := serving(t, 120, 40, scene.Options{})
 	s.press("9", "down", ">")
@@ -212,7 +215,8 @@ func TestRequestsAreSearched(t *testing.T) {
 	}
 }
 
-// TestRequestsAtAnEarlierMoment: the age of each request is its age at the moment shown.
+// TestRequestsAtAnEarlierMoment: if the screen shows an earlier moment, the age of each request is its age at that
+// moment.
 func TestRequestsAtAnEarlierMoment(t *testing.T) {
 	s := serving(t, 120, 40, scene.Options{})
 	s.press("9", "[", "[", "[")
@@ -245,7 +249,8 @@ func TestIdleServer(t *testing.T) {
 	checkRows(t, s, "requests of an idle server")
 }
 
-// TestRequestsAreOfferedOnceSeen: if a program serves no requests, there is no view of requests.
+// TestRequestsAreOfferedOnceSeen: if a program serves no requests, the screen has no view of requests, and the key 9
+// does nothing.
 func TestRequestsAreOfferedOnceSeen(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("2")
@@ -264,7 +269,8 @@ func TestRequestsAreOfferedOnceSeen(t *testing.T) {
 	s.sees("9 requests", "GET orders#show")
 }
 
-// TestOtherViewsNameRequests: the line of figures, the threads and the timeline also name requests.
+// TestOtherViewsNameRequests: requests are also named in the line of figures, in the table of threads and in the
+// timeline.
 func TestOtherViewsNameRequests(t *testing.T) {
 	s := serving(t, 200, 50, scene.Options{})
 	gauges := s.line("│ CPU")
@@ -278,7 +284,7 @@ func TestOtherViewsNameRequests(t *testing.T) {
 	s.sees("GET orders#show")
 }
 
-// TestGoldenRequests draws the view of requests while clients send requests, and after the last request.
+// TestGoldenRequests draws the view of requests twice: while clients send requests, and after the last request.
 func TestGoldenRequests(t *testing.T) {
 	for name, d := range map[string]demosource.Options{
 		"page-requests":     {Length: 30 * time.Second, Serving: true},
@@ -302,8 +308,8 @@ func TestGoldenRequests(t *testing.T) {
 	}
 }
 
-// TestRequestsSayWhatIsMissing: the view says how many requests are not kept apart, how long requests were queued,
-// and what time the routes cover.
+// TestRequestsSayWhatIsMissing: the view says how many requests are counted only together with others. It also says how
+// long requests were queued, and from what time the routes are known.
 func TestRequestsSayWhatIsMissing(t *testing.T) {
 	s := serving(t, 200, 50, scene.Options{})
 	s.press("9")
@@ -322,8 +328,8 @@ func TestRequestsSayWhatIsMissing(t *testing.T) {
 	}
 }
 
-// TestTimeOfFibers: the time in which fibers of a request wait is a part of the bar of the request's time. The text
-// beside the bar names this part.
+// TestTimeOfFibers: a bar shows how a request spends its time. One part of the bar is the time in which fibers of the
+// request wait. The text beside the bar names this part.
 func TestTimeOfFibers(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 5 * time.Second, Serving: true}, scene.Options{Folder: t.TempDir()})
 	var totals [gvl.NumStates]int64

@@ -17,15 +17,15 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// newStore returns the Store that a screen with these options shows.
+// newStore returns the Store for a screen with these options.
 func newStore(src sampler.Source, o scene.Options) (*store.Store, error) {
 	return store.New(src, store.Options{History: o.History, Rules: o.Rules, Redactor: o.Redactor})
 }
 
-// ErrNoSource is returned by Run without a Source.
+// ErrNoSource is returned by Run if the options have no Source.
 var ErrNoSource = errors.New("the screen has nothing to show: no source")
 
-// ErrBelow is returned by Run when the user wants to see the processes below the target, too (Options.Below).
+// ErrBelow is returned by Run when the user wants to see the descendants of the target, too (Options.Below).
 var ErrBelow = errors.New("the processes below are to be watched")
 
 // Run shows a Source until the user quits or ctx ends. It then returns nil, even if the target has ended. It returns
@@ -74,9 +74,10 @@ func Run(ctx context.Context, o scene.Options) error {
 	return errors.Join(err, recErr)
 }
 
-// modesPerSecond is how often Bubble Tea checks for output other than pictures, such as the terminal's modes. A check
-// wakes up Go's scheduler, which costs more than the check itself. Modes can wait a second. What users wait for does
-// not wait for a check, because it is written at once (writeMsg, overwriteMsg).
+// modesPerSecond is how often per second Bubble Tea checks for output other than pictures, such as changes of the
+// terminal's modes. Each check wakes up Go's scheduler, which costs more than the check itself. Modes can wait a
+// second. Output that the user waits for does not depend on the checks, because it is written at once (writeMsg,
+// overwriteMsg).
 const modesPerSecond = 1
 
 // show runs the program on the terminal until it ends.
@@ -101,11 +102,11 @@ func show(ctx context.Context, model painted, o scene.Options) error {
 	return fmt.Errorf("the screen stopped: %w", err)
 }
 
-// unreadFor is how long a screen that ends waits for its terminal to accept what is being written.
+// unreadFor is how long ddtop waits at its end until the terminal accepts what is being written.
 const unreadFor = time.Second
 
-// leaveUnread lets a screen end even if its terminal accepts no output, for example over a connection that hangs.
-// Otherwise the last write would block forever. It waits for the end of ctx, and returns when left is closed.
+// leaveUnread lets ddtop end even if its terminal accepts no output, for example over a connection that hangs. Without
+// it, the last write would block forever. It waits for the end of ctx, and returns when left is closed.
 func leaveUnread(ctx context.Context, left <-chan struct{}, out io.Writer) {
 	if out == nil {
 		out = os.Stdout
@@ -133,10 +134,11 @@ func leaveUnread(ctx context.Context, left <-chan struct{}, out io.Writer) {
 	}
 }
 
-// ErrNothingToCompare is returned for a recording without two samples.
+// ErrNothingToCompare is returned if the recording to compare with has fewer than two samples.
 var ErrNothingToCompare = errors.New("there is nothing in it to compare with")
 
-// LoadAgainst reads a recording, or its last MaxHistory, to compare with. name is its name on the screen.
+// LoadAgainst reads a recording that the screen is compared with. If it is longer than MaxHistory, only its end is
+// used. name is the name of the recording on the screen.
 func LoadAgainst(ctx context.Context, src sampler.Source, name string, o scene.Options) (*scene.Against, error) {
 	o.Source = src
 	if r, ok := src.(interface{ Duration() time.Duration }); ok {

@@ -22,7 +22,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// terminal is a pseudo-terminal on which Run runs.
+// terminal is a pseudo-terminal. The test runs Run on it and reads its output.
 type terminal struct {
 	t      *testing.T
 	master *os.File
@@ -61,7 +61,8 @@ func openTerminal(t *testing.T) *terminal {
 	go func() {
 		_, _ = io.Copy(x, master) // ends when the terminal is closed
 	}()
-	// The slave stays open, because the library's reader may use its descriptor for a moment after the program's end.
+	// The slave side is not closed here. The library's reader may use its descriptor for a moment after the program's
+	// end.
 	t.Cleanup(func() { master.Close() })
 	return x
 }
@@ -78,7 +79,7 @@ func (x *terminal) output() string {
 	return x.out.String()
 }
 
-// patience limits waits for events. Normally they come at once, but a busy machine can delay them.
+// patience is how long tests wait for an event. Normally events come at once, but a busy machine can delay them.
 const patience = 2 * time.Minute
 
 func (x *terminal) tail() string {
@@ -93,8 +94,8 @@ func (x *terminal) forget() {
 	x.out.Reset()
 }
 
-// waitFor waits for a word. The screen sends only changed cells. So the word must differ in every letter from the
-// text that was in its place before.
+// waitFor waits until the program has written a word. The program sends only cells that change. So the word must differ
+// in every letter from the text that was at its place before.
 func (x *terminal) waitFor(text string) {
 	x.t.Helper()
 	deadline := time.Now().Add(patience)
@@ -113,7 +114,8 @@ func (x *terminal) keys(s string) {
 	}
 }
 
-// wait returns the result of Run. It fails unless the terminal has its old settings.
+// wait waits for the end of Run and returns its result. The test fails if the terminal does not have its old settings
+// again.
 func (x *terminal) wait() error {
 	x.t.Helper()
 	select {
@@ -234,7 +236,7 @@ func (p panicking) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return p, cmd
 }
 
-// TestASlowTerminalDoesNotSlowTheSampling: if the terminal takes no output, ddtop still takes samples.
+// TestASlowTerminalDoesNotSlowTheSampling: even if the terminal accepts no output, ddtop continues to take samples.
 func TestASlowTerminalDoesNotSlowTheSampling(t *testing.T) {
 	master, slave, err := pty.Open()
 	if err != nil {
@@ -269,7 +271,7 @@ func TestASlowTerminalDoesNotSlowTheSampling(t *testing.T) {
 	}
 }
 
-// counting closes enough after 3,000 samples, which are 3 s at 1 kHz.
+// counting closes its channel enough after 3,000 samples, which are 3 s at 1 kHz.
 type counting struct {
 	*demosource.Source
 	n      int

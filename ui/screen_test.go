@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// screen is a Model of a made-up target, driven by key presses.
+// screen is the Model of a screen that shows a made-up target. The test presses its keys.
 type screen struct {
 	t     testing.TB
 	model *Model
@@ -40,11 +40,11 @@ func newScreen(t testing.TB, w, h int, d demosource.Options, o scene.Options) *s
 	return &screen{t, m, store}
 }
 
-// played holds the Stores that tests share. Each Store has the samples of a made-up target to its end.
+// played has the Stores that several tests share. Each Store has all samples of one made-up target.
 var played = make(map[string]*store.Store)
 
-// shared is newScreen with a Store that tests share, because playing a target takes most of a test's time. A test
-// must use newScreen if it feeds samples, records, presents or sets the Store's state. The options in o must not
+// shared is like newScreen, but takes the Store from played, because playing a target takes most of a test's time. A
+// test must use newScreen if it feeds samples, records, presents or sets the Store's state. The options in o must not
 // change the Store. So o has no history, no rules and no Redactor.
 func shared(t testing.TB, w, h int, d demosource.Options, o scene.Options) *screen {
 	t.Helper()
@@ -77,7 +77,7 @@ func shared(t testing.TB, w, h int, d demosource.Options, o scene.Options) *scre
 	return s
 }
 
-// press presses keys, named as by tea.Key.String, and returns the resulting commands.
+// press presses keys, which have the names of tea.Key.String. It returns the resulting commands.
 func (s *screen) press(keys ...string) []tea.Cmd {
 	s.t.Helper()
 	var cmds []tea.Cmd

@@ -46,7 +46,7 @@ func TestSearchListsTheThreadsThatMatch(t *testing.T) {
 	}
 }
 
-// TestSearchListsTheThreadsThatRanIt: a search also finds threads by the functions that they ran.
+// TestSearchListsTheThreadsThatRanIt: a search for a function lists the threads that ran it.
 func TestSearchListsTheThreadsThatRanIt(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.search("Metrics#flush")
@@ -87,7 +87,8 @@ func TestSearchInTopAndLocks(t *testing.T) {
 	if len(top.Table.Rows) != all {
 		t.Errorf("%d of %d functions after esc", len(top.Table.Rows), all)
 	}
-	// If a function of the top is shown in the flamegraph, the top still lists all rows.
+	// The user opens a function of the top list in the flamegraph, which searches for it there. This search does not
+	// apply to the top list, which still has all rows.
 	s.press("down", "enter", "5")
 	if len(top.Table.Rows) != all || s.model.Flame.Search == nil {
 		t.Errorf("%d of %d functions after one was shown", len(top.Table.Rows), all)

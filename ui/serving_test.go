@@ -10,7 +10,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestSummaryOfRequests: a summary has a table of the routes in the time shown. Names do not break the Markdown.
+// TestSummaryOfRequests: the summary has a table of the routes in the time that is shown. Names with special characters
+// do not break its Markdown.
 func TestSummaryOfRequests(t *testing.T) {
 	var lengths gvl.Histogram
 	lengths.Add(20e6)

@@ -17,7 +17,7 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// shotVariants are the themes and options in which every picture is taken, with their sizes.
+// shotVariants are the themes and options with which every picture is drawn, and the sizes for each.
 var shotVariants = []struct {
 	name    string
 	options scene.Options
@@ -32,7 +32,7 @@ var shotVariants = []struct {
 	{"present", scene.Options{Theme: "dark"}, []string{"P"}, screenSizes},
 }
 
-// shotViews are pictures without a golden file. They show the live view of each kind of trouble, other times, and
+// shotViews are pictures that no golden file has. They show the live view for each kind of trouble, earlier times, and
 // overlays.
 var shotViews = []struct {
 	name, recording string
@@ -117,7 +117,7 @@ func TestShots(t *testing.T) {
 	}
 }
 
-// deadlockScreen is the screen of a service in which three threads wait for each other.
+// deadlockScreen is the screen of a service in which three threads wait for each other's locks forever.
 func deadlockScreen(t *testing.T, w, h int, o scene.Options) *screen {
 	t.Helper()
 	src := deadlocked{demosource.New(demosource.Options{Length: 5 * time.Second, HogAfter: -1})}

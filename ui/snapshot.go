@@ -30,12 +30,12 @@ type savedMsg struct {
 	err     error
 }
 
-// pageHint is the line in a snapshot's summary about the HTML page that can be made from it. ddtop does not make the
-// page with the snapshot, because it would have to read ten minutes again. This takes seconds of CPU beside a process
-// in trouble.
+// pageHint is a line in a snapshot's summary. It names the command that makes an HTML page from the snapshot. ddtop
+// does not make this page with the snapshot, because it would have to read ten minutes of history again. This takes
+// seconds of CPU time, and the process to be examined is often in trouble.
 const pageHint = "\n`ddtop report history.ddtop -o incident.html` makes a page for the postmortem of this folder's recording.\n"
 
-// save collects what the screen shows, now, and returns the command that writes it to disk.
+// save copies at once what the screen shows, and returns the command that writes it to disk.
 func save(m *Model) tea.Cmd {
 	if m.LastNS == 0 {
 		m.message.Fail("nothing to save yet: no sample has come")
@@ -58,7 +58,7 @@ func save(m *Model) tea.Cmd {
 		Screen:        screenToSave(m),
 		ScreenOptions: screenOptions(&m.Theme, m.Process.Name()),
 	}
-	// The copies are made here: the views go on changing while the files are written.
+	// The data are copied here, because the views change them while the files are being written.
 	fromNS, toNS := m.Weights.FromNS, m.Weights.ToNS
 	dict := m.Dict.View()
 	if sample := m.Moment; sample != nil && (!m.Frozen || m.AtNS == m.HeldNS) {
@@ -75,8 +75,8 @@ func save(m *Model) tea.Cmd {
 		e := m.Source.End
 		end = &e
 	}
-	// The recording also has the samples that come before its file is written. Without them, a snapshot right after
-	// the start could have a recording of only one sample.
+	// The recording also includes samples that come before its file is written. Without these samples, a snapshot right
+	// after the start could have a recording of only one sample.
 	s.Recording = func(w io.Writer) error {
 		return history.SaveAs(w, process, dict, math.MinInt64, math.MaxInt64, end, notes)
 	}
@@ -93,7 +93,7 @@ func save(m *Model) tea.Cmd {
 	}
 }
 
-// screenToSave returns the screen without the values of objects.
+// screenToSave returns the screen as it is to be saved. It hides the values of objects, which must not be in a file.
 func screenToSave(m *Model) snapshot.Screen {
 	m.Saving = true
 	m.Draw()
@@ -103,8 +103,8 @@ func screenToSave(m *Model) snapshot.Screen {
 	return s
 }
 
-// profileOf makes a profile of a time span of the history, as `ddtop record` does. It has a tracer's spans, the
-// reasons why collections began, and which threads were at rest. The screen's own weights have none of them.
+// profileOf makes a profile of a time span from the history, as `ddtop record` does. Such a profile has data that the
+// weights on the screen lack: a tracer's spans, the reasons why collections began, and which threads were at rest.
 func profileOf(history *recording.History, process sampler.Process, dict *sampler.Dictionary, fromNS, toNS int64) (*profile.Measured, error) {
 	rolling, err := flamegraph.NewRolling(0, 0)
 	if err != nil {
@@ -126,9 +126,9 @@ func profileOf(history *recording.History, process sampler.Process, dict *sample
 	return &profile.Measured{Process: process, Dict: dict, Weights: weights, Served: collector.Served()}, nil
 }
 
-// saveSnapshot writes a snapshot into a folder, and returns the snapshot's path. It makes the folder if it is missing
-// (0700). All files are created relative to the open folder, because its owner could replace a folder within by a
-// link.
+// saveSnapshot writes a snapshot into a folder, and returns the snapshot's path. If the folder is missing, it makes the
+// folder (mode 0700). It creates all files relative to the open folder and not by path. The folder's owner could
+// otherwise replace a folder inside it by a link.
 func saveSnapshot(parent string, s snapshot.Snapshot) (string, error) {
 	folder, err := safefile.MakeFolder(parent)
 	if err != nil {

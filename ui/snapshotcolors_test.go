@@ -8,7 +8,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// TestSnapshotHasTheScreensColors: the flamegraph of a snapshot has the colours of the screen, by origin or by state.
+// TestSnapshotHasTheScreensColors: the flamegraph in a snapshot is coloured like the one on the screen, by origin or by
+// state.
 func TestSnapshotHasTheScreensColors(t *testing.T) {
 	for _, colour := range []widget.Colouring{widget.ColourByState, widget.ColourByOrigin} {
 		s := hogged(t, 120, 40)
@@ -39,8 +40,8 @@ func TestSnapshotHasTheScreensColors(t *testing.T) {
 	}
 }
 
-// TestNotesOnTheAxis: if a note covers a part of a time on the axis, the rest of this time is removed. A part of
-// "-25s" would look like another time.
+// TestNotesOnTheAxis: a note may cover a part of a time on the axis, such as "-25s". Then the whole time is removed,
+// because its remaining part would look like another time.
 func TestNotesOnTheAxis(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("space", "[", "[")

@@ -17,8 +17,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestSnapshotProfile: the profile of a snapshot has the same time by thread and state as stat, to the nanosecond.
-// Collections and requests have the same labels as in a profile that `ddtop record` writes.
+// TestSnapshotProfile: for each thread and state, the profile of a snapshot has the same time as `ddtop stat` shows, to
+// the nanosecond. Collections and requests have the same labels as in a profile that `ddtop record` writes.
 func TestSnapshotProfile(t *testing.T) {
 	d := demosource.Options{Length: 20 * time.Second}
 	o := scene.Options{Folder: t.TempDir(), Window: 30 * time.Second}.WithDefaults()

@@ -23,8 +23,8 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// churning is a Ruby program that redefines methods under new file names, and starts and ends threads. About 20
-// threads and 100 methods are new each second, at modest load.
+// churning is a Ruby program that redefines methods under new file names, and starts and ends threads. Each second it
+// makes about 20 new threads and 100 new methods, at modest load.
 const churning = `
 STDOUT.sync = true
 class Shop; end
@@ -53,10 +53,11 @@ const (
 	// length.
 	soakDefault = time.Hour
 	soakLeast   = 10 * time.Minute
-	// soakHistory is short, so that the history is full soon. Anything kept longer is evicted four minutes later.
+	// soakHistory is short, so that the history is full soon. Entries that only older samples had are evicted four
+	// minutes later.
 	soakHistory = time.Minute
-	// soakWarmup is the time until everything with a maximum number is full, such as the 10,000 ended threads. It is
-	// at most half of a run.
+	// soakWarmup is the time until all collections with a maximum size are full, such as the list of 10,000 ended
+	// threads. It is at most half of a run.
 	soakWarmup = 20 * time.Minute
 	soakEach   = 2 * time.Second
 )
@@ -64,8 +65,8 @@ const (
 // usage is what ddtop uses at one moment.
 type usage struct {
 	rss, heap, goroutines, entries float64
-	// ended counts the open /proc files of threads that have ended. fds counts the descriptors that are not a /proc
-	// file of a thread. Files of living threads are not counted, because their number depends on what the threads do.
+	// ended counts the open /proc files of threads that have ended. fds counts all descriptors except /proc files of
+	// threads. Open files of living threads are in neither, because their number depends on what the threads do.
 	fds, ended float64
 }
 
@@ -147,7 +148,7 @@ func TestSoak(t *testing.T) {
 	checkGrowth(t, seen, frames, stacks)
 }
 
-// checkGrowth compares the medians of the first and the last third of the measurements after the warm-up.
+// checkGrowth compares the first and the last third of the measurements after the warm-up, by their medians.
 func checkGrowth(t *testing.T, seen []usage, frames, stacks int) {
 	t.Helper()
 	third := len(seen) / 3
@@ -157,15 +158,16 @@ func checkGrowth(t *testing.T, seen []usage, frames, stacks int) {
 	for _, c := range []struct {
 		name string
 		of   func(usage) float64
-		// share and more limit the growth. Some growth is noise, because Go's collector changes its pace.
+		// share and more limit how much a figure may grow: by a share of itself, and by a fixed amount. Some growth is
+		// noise, because Go's collector changes its pace.
 		share, more, unit float64
 	}{
 		{"resident memory in MB", func(u usage) float64 { return u.rss }, .10, 4e6, 1e6},
 		{"live heap in MB", func(u usage) float64 { return u.heap }, .10, 2e6, 1e6},
 		{"goroutines", func(u usage) float64 { return u.goroutines }, 0, 2, 1},
 		{"descriptors except those of threads", func(u usage) float64 { return u.fds }, 0, 2, 1},
-		// Up to 30 threads can have ended since the list of threads was last compared. 20 threads end per second. If
-		// one in a thousand stayed open, 48 would be open after 40 minutes.
+		// Each second 20 threads end. Up to 30 threads can have ended since ddtop last compared its list of threads. If
+		// the descriptor of one thread in a thousand stayed open forever, 48 would be open after 40 minutes.
 		{"descriptors of ended threads", func(u usage) float64 { return u.ended }, 0, 30, 1},
 		{"frames and stacks held", func(u usage) float64 { return u.entries }, .10, 500, 1},
 	} {
@@ -206,7 +208,8 @@ func used(t *testing.T, st *store.Store) usage {
 		t.Fatal(err)
 	}
 	for _, fd := range fds {
-		// An error means that the descriptor was closed in the meantime, such as the descriptor of the folder itself.
+		// An error means that the descriptor has been closed since the folder was listed. An example is the descriptor
+		// of the folder itself.
 		name, err := os.Readlink("/proc/self/fd/" + fd.Name())
 		if err != nil {
 			continue

@@ -82,7 +82,8 @@ func TestSeeking(t *testing.T) {
 	s.sees("LIVE")
 }
 
-// TestReadingARecordingShowsHowFar: while ddtop reads a recording, a bar shows which part of its time is read.
+// TestReadingARecordingShowsHowFar: while ddtop reads a recording, a bar shows how much of the recorded time has been
+// read.
 func TestReadingARecordingShowsHowFar(t *testing.T) {
 	r, err := recording.Open("../screenshots/recordings/hog.ddtop")
 	if err != nil {

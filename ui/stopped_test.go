@@ -14,8 +14,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestStoppedProcess: if the process is stopped or frozen, every view says so, at each size. If the user
-// goes back to a time before the stop, the views do not say so.
+// TestStoppedProcess: if the process is stopped or frozen, every view says so, at each size. If the user goes back to a
+// moment before the stop, the views do not say it.
 func TestStoppedProcess(t *testing.T) {
 	for _, c := range []struct {
 		hold       func(*sampler.Proc)
@@ -70,8 +70,8 @@ func haltedProcess(t *testing.T, hold func(*sampler.Proc), text, head string) {
 	s.misses(text, head)
 }
 
-// TestStoppedProcessAmongSeveral: the row of a stopped process says so, at each size. The rows of other processes do
-// not.
+// TestStoppedProcessAmongSeveral: in the table of several processes, the row of a stopped process says that it is
+// stopped, at each size. The other rows do not.
 func TestStoppedProcessAmongSeveral(t *testing.T) {
 	for _, size := range [][2]int{{60, 15}, {80, 24}, {120, 40}, {200, 50}} {
 		c := new(cluster)

@@ -20,7 +20,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// In the stories below, a user presses keys, and the test checks what the screen shows.
+// Each test below is a story: a user presses keys, and the test checks what the screen shows.
 
 // hogged is the screen of the made-up order service after 30 seconds. Tests that use it share its Store.
 func hogged(t testing.TB, w, h int) *screen {
@@ -338,8 +338,8 @@ func TestHelpNamesEveryKey(t *testing.T) {
 	s.misses("keys and signs")
 }
 
-// TestHelpScrollsOnASmallScreen: the help begins with the legend, and all keys can be reached by scrolling. No text
-// is cut. The way back from the end takes as many presses as the way there.
+// TestHelpScrollsOnASmallScreen: the help begins with the legend, and all keys can be reached by scrolling. No text is
+// cut. To scroll back from the end takes as many key presses as to scroll there.
 func TestHelpScrollsOnASmallScreen(t *testing.T) {
 	for _, size := range [][2]int{{60, 15}, {80, 24}, {120, 40}} {
 		s := hogged(t, size[0], size[1])

@@ -12,10 +12,11 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// suspendedMsg is the result of ctrl-z. err is why it did not work, or nil.
+// suspendedMsg reports the result of the key ctrl-z. err says why ddtop could not be suspended. It is nil if it could.
 type suspendedMsg struct{ err error }
 
-// suspend gives the terminal back to the shell and stops ddtop until the shell continues it, as ctrl-z does elsewhere.
+// suspend does what ctrl-z does in other programs. It gives the terminal back to the shell and stops ddtop until the
+// shell continues it.
 func suspend(m *Model) tea.Cmd {
 	if !m.Opt.Suspend {
 		m.message.Fail("ctrl-z does nothing here: no shell would continue ddtop, or --pause or --exact forbid it")
@@ -24,12 +25,12 @@ func suspend(m *Model) tea.Cmd {
 	return func() tea.Msg { return suspendedMsg{syscall.Kill(os.Getpid(), syscall.SIGTSTP)} }
 }
 
-// stopOnSIGTSTP handles SIGTSTP, from the key or from another process, until done is called. It gives the terminal
-// back before ddtop stops, and takes it again when ddtop is continued. Without this, ddtop would leave a raw terminal
-// when it stops, and would come back to a terminal that is not raw.
+// stopOnSIGTSTP handles SIGTSTP, from the key or from another process, until done is called. It gives the terminal back
+// before ddtop stops, and takes it again when ddtop is continued. Otherwise the terminal would be in raw mode while
+// ddtop is stopped. When ddtop is continued, it would not be in raw mode.
 //
-// park makes the sampling release everything that it holds of a process, such as a copy of a socket, while ddtop is
-// stopped.
+// While ddtop is stopped, the samplers must not hold anything of a process, such as a copy of a socket. park makes them
+// release it.
 func stopOnSIGTSTP(p *tea.Program, park func() (resume func())) (done func()) {
 	stop, quit := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(stop, syscall.SIGTSTP)
@@ -53,7 +54,7 @@ func stopOnSIGTSTP(p *tea.Program, park func() (resume func())) (done func()) {
 	}
 }
 
-// park parks all Sources that have a method Park. resume undoes this.
+// park calls the method Park of all Sources that have one. resume undoes this.
 func park(o scene.Options) (resume func()) {
 	sources := []sampler.Source{o.Source}
 	if o.Group != nil {
@@ -75,14 +76,15 @@ func park(o scene.Options) (resume func()) {
 	}
 }
 
-// stopUntilContinued stops all processes of ddtop's group, for example sudo, until SIGCONT. It sends SIGSTOP instead
-// of SIGTSTP, because Go's runtime never leaves SIGTSTP to the kernel again after it has once handled it. Bubble Tea's
-// own way (2.0.9, suspendProcess) would wait forever.
+// stopUntilContinued stops all processes of ddtop's process group, such as sudo, until SIGCONT. It sends SIGSTOP and
+// not SIGTSTP. After Go's runtime has once handled SIGTSTP, it never leaves this signal to the kernel again. Bubble
+// Tea's own way (2.0.9, suspendProcess) would wait forever.
 func stopUntilContinued(p *tea.Program) error {
 	if err := p.ReleaseTerminal(); err != nil {
 		return fmt.Errorf("giving the terminal back before stopping: %w", err)
 	}
-	// The kernel may give SIGSTOP to another thread. Then kill returns before all threads have stopped.
+	// The kernel may deliver SIGSTOP to another thread than this one. Then kill returns before all threads have
+	// stopped.
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, syscall.SIGCONT)
 	defer signal.Stop(continued)

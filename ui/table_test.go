@@ -18,8 +18,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// TestAColumnIsOneEntry: a column that is added to the table of threads as an entry has a head, cells and an order.
-// On narrow screens it has its short head, or is dropped.
+// TestAColumnIsOneEntry: to add a column to the table of threads, a single entry in the list of columns is enough. The
+// column then has a head, cells and a sort order. On narrow screens it has its short head, or is left out.
 func TestAColumnIsOneEntry(t *testing.T) {
 	with := func(width int) (*screen, *threads.Page) {
 		s := hogged(t, width, 40)
@@ -62,8 +62,8 @@ func TestAColumnIsOneEntry(t *testing.T) {
 	s.misses("  n ", "members")
 }
 
-// checkColumns fails unless each column with an order has a comparison, and each column has exactly one way to draw
-// its cells.
+// checkColumns fails unless two conditions hold. Each column with a sort order has a comparison, and each column has
+// exactly one way to draw its cells.
 func checkColumns[R any](t *testing.T, table string, columns []widget.Column[R]) {
 	t.Helper()
 	for i := range columns {
@@ -85,7 +85,7 @@ func TestColumnsAreWhole(t *testing.T) {
 	checkColumns(t, "functions of all processes", processes.FunctionColumns())
 }
 
-// TestEveryListHasTheSameKeys: six views with a list have the same keys for moving the cursor.
+// TestEveryListHasTheSameKeys: six views have a list. The keys for moving the cursor are the same in all of them.
 func TestEveryListHasTheSameKeys(t *testing.T) {
 	pages := newPages(widget.NewParts(new(scene.Selection)))
 	for _, id := range []scene.PageID{scene.PageLive, scene.PageThreads, scene.PageThread, scene.PageTimeline, scene.PageTop, scene.PageLocks} {

@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// templated is the made-up process with Rails templates instead of methods. The label of a template is its file.
+// templated is the made-up process, in which Rails templates replace the methods. The label of a template is its file.
 type templated struct{ *demosource.Source }
 
 func (c templated) Run(ctx context.Context, emit func(*sampler.Sample)) error {

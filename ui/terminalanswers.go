@@ -10,18 +10,19 @@ import (
 )
 
 const (
-	// tornWithin is how long the remaining bytes of a terminal's answer may take if a slow connection delays them.
-	// Bubble Tea waits for 50 ms and takes later bytes for key presses. As key presses, the answer about the
-	// background (ESC ] 11 ; rgb:ffff/ffff/ffff ESC \) would open views and the search.
+	// tornWithin is how late the remaining bytes of a terminal's answer may come, for example over a slow connection.
+	// Bubble Tea waits only 50 ms, and then treats the remaining bytes as key presses. The answer about the background
+	// (ESC ] 11 ; rgb:ffff/ffff/ffff ESC \) would then open views and the search.
 	tornWithin = 3 * time.Second
-	// answersWithin is how long after the start an answer can begin, because the terminal is asked at the start. In
-	// this time, ESC and ] or [ count as the beginning of an answer. Later, they count as key presses.
+	// answersWithin is how long after the start a terminal's answer can begin. ddtop asks the terminal only at the
+	// start. During this time, ESC followed by ] or [ is treated as the beginning of an answer. Later it is treated as
+	// key presses.
 	answersWithin = 10 * time.Second
 	// maxAnswer limits the length of an answer, in bytes.
 	maxAnswer = 64
 )
 
-// tornAnswers joins the pieces of a terminal's answer that arrive as key presses.
+// tornAnswers puts a terminal's answer together if pieces of it arrive as key presses.
 type tornAnswers struct {
 	now    func() time.Time
 	start  time.Time
@@ -32,12 +33,14 @@ type tornAnswers struct {
 
 func newTornAnswers(now func() time.Time) *tornAnswers { return &tornAnswers{now: now, start: now()} }
 
-// filter returns a message as it is, nil for a piece of an answer, and the answer for its last piece.
+// filter handles a message. For a piece of an answer it returns nil, and for the last piece the whole answer. It
+// returns any other message unchanged.
 func (t *tornAnswers) filter(msg tea.Msg) tea.Msg {
 	if key, ok := msg.(tea.KeyPressMsg); ok {
 		return t.key(key)
 	}
-	// Bubble Tea passes on what it does not understand as a string of an unexported type (2.0.9: uv.UnknownEvent).
+	// If Bubble Tea does not understand a sequence, it passes the sequence on as a string of an unexported type (2.0.9:
+	// uv.UnknownEvent).
 	if v := reflect.ValueOf(msg); v.Kind() == reflect.String {
 		if s := v.String(); strings.HasPrefix(s, "\x1b]") || strings.HasPrefix(s, "\x1b[?") {
 			t.begin(s)
@@ -83,7 +86,8 @@ func (t *tornAnswers) key(msg tea.KeyPressMsg) tea.Msg {
 	return msg
 }
 
-// add adds a key press to the answer. ok is false if the key cannot be part of it. ended is true for its last key.
+// add adds a key press to the answer. ok is false if the key cannot be a part of the answer. ended is true if the key
+// ends the answer.
 func (t *tornAnswers) add(key string) (ended, ok bool) {
 	if t.answer[1] == ']' { // OSC: ended by ST or BEL
 		if key == `alt+\` || key == `\` || key == "ctrl+g" {

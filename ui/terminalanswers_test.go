@@ -87,8 +87,8 @@ func TestTornAnswersAreNoKeyPresses(t *testing.T) {
 	}
 }
 
-// TestTornAnswerThroughBubbleTea sends answers in pieces to the real Bubble Tea. It sends the second piece only after
-// Bubble Tea has given up waiting for it. No piece becomes a key press.
+// TestTornAnswerThroughBubbleTea sends answers in two pieces to the real Bubble Tea. It sends the second piece only
+// after Bubble Tea has stopped waiting for it. No piece may become a key press.
 func TestTornAnswerThroughBubbleTea(t *testing.T) {
 	k := &keyNames{}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// withFibers feeds a sample in which 8 fibers of the first thread wait. 6 of them serve requests.
+// withFibers returns a screen with a sample in which 8 fibers of the first thread wait. 6 of them serve requests.
 func withFibers(t *testing.T, w, h int) *screen {
 	t.Helper()
 	s := newScreen(t, w, h, demosource.Options{Length: 30 * time.Second, Serving: true}, scene.Options{Folder: t.TempDir()})

@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestThreadNativeFrames: if a thread stays at one place, its page asks for its C functions and shows them above the
-// Ruby frames. After the thread has moved the page shows none.
+// TestThreadNativeFrames: if a thread has not run for a while, its page requests its C functions and shows them above
+// the Ruby frames. When the thread has run again, the page shows no C functions.
 func TestThreadNativeFrames(t *testing.T) {
 	for _, size := range screenSizes {
 		s := newScreen(t, size[0], size[1], demosource.Options{Length: 30 * time.Second}, scene.Options{Folder: t.TempDir()})
@@ -54,8 +54,8 @@ func TestThreadNativeFrames(t *testing.T) {
 	}
 }
 
-// TestFindingNative: an active finding names the C functions in which its first thread stays. They are in the list of
-// all findings, and in the head if there is room. The thread's page shows them in a recording, too.
+// TestFindingNative: an active finding names the C functions that its first thread has been in for a while. They are in
+// the list of all findings, and in the head if there is room. The thread's page shows them in a recording, too.
 func TestFindingNative(t *testing.T) {
 	for _, size := range screenSizes {
 		s := deadlockScreen(t, size[0], size[1], scene.Options{})

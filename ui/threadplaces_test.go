@@ -11,8 +11,9 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// TestWhereTheThreadsAre: below the timeline and the table of threads stands the selected thread's stack in the
-// sample that is shown. If a group or nothing is selected, each of its threads is counted at exactly one place.
+// TestWhereTheThreadsAre: if a thread is selected, its stack in the shown sample is drawn below the timeline and below
+// the table of threads. If a group or nothing is selected, the places where the threads are appear there. Each thread
+// is counted at exactly one place.
 func TestWhereTheThreadsAre(t *testing.T) {
 	s := hogged(t, 200, 70)
 	m := s.model
@@ -60,8 +61,8 @@ func TestWhereTheThreadsAre(t *testing.T) {
 	}
 }
 
-// TestIdleSaysWhereTheThreadsAre: if the flamegraph is empty because threads rest, the live view shows where they are
-// parked.
+// TestIdleSaysWhereTheThreadsAre: if all threads rest, the flamegraph is empty. The live view then shows at which
+// places the threads are parked.
 func TestIdleSaysWhereTheThreadsAre(t *testing.T) {
 	s := newScreen(t, 200, 50, demosource.Options{Length: 2 * time.Second, HogAfter: -1}, scene.Options{})
 	s.press("tab", "/", "z", "z", "enter", "esc", "esc")

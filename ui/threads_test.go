@@ -64,7 +64,8 @@ func TestThreadsTableOpensAThread(t *testing.T) {
 	}
 }
 
-// TestPagesFollowTime: the table of threads shows the same moment as the other views.
+// TestPagesFollowTime: when the user moves to another moment, the table of threads shows the same moment as the other
+// views.
 func TestPagesFollowTime(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("2")
@@ -94,7 +95,8 @@ func TestPagesFollowTime(t *testing.T) {
 	s.misses("FROZEN")
 }
 
-// TestThreadHeat: the share of each source line equals its share of the weights.
+// TestThreadHeat: each source line on a thread's page has a share of the time. It equals the line's share of the
+// weights.
 func TestThreadHeat(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("2", "t")

@@ -9,8 +9,9 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// TestNothingNewIsNotDrawn: without a new sample one more picture is drawn and then none, live and frozen. A sample,
-// a key or the end of the target causes the next picture. An idle process is drawn about once a second.
+// TestNothingNewIsNotDrawn: if no new sample comes, one more picture is drawn and then none, whether the screen is live
+// or frozen. A sample, a key or the end of the target causes the next picture. While the process is idle, about one
+// picture a second is drawn.
 func TestNothingNewIsNotDrawn(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 5 * time.Second}, scene.Options{})
 	m := s.model
@@ -83,7 +84,7 @@ func TestNothingNewIsNotDrawn(t *testing.T) {
 	}
 }
 
-// BenchmarkStanding measures a tick without a new sample.
+// BenchmarkStanding measures how long a tick takes if there is no new sample.
 func BenchmarkStanding(b *testing.B) {
 	s := newScreen(b, 200, 50, demosource.Options{Length: 5 * time.Second, HTTP: 43}, scene.Options{})
 	b.ReportAllocs()

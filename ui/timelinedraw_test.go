@@ -51,8 +51,8 @@ func TestTimelineUsesItsWidth(t *testing.T) {
 	}
 }
 
-// TestFewSamplesAreSaid: if a picture has very few samples, it says so beside their number, even on the smallest
-// terminal.
+// TestFewSamplesAreSaid: the picture states its number of samples. If they are very few, it says so beside the number,
+// even on the smallest terminal.
 func TestFewSamplesAreSaid(t *testing.T) {
 	for _, size := range [][2]int{{60, 15}, {80, 24}, {200, 50}} {
 		store, err := newStore(demosource.New(demosource.Options{Length: 3 * time.Second}), scene.Options{})
@@ -85,8 +85,8 @@ func TestFewSamplesAreSaid(t *testing.T) {
 	}
 }
 
-// TestHeadWithoutSamples: waits are measured without samples. So the head of a picture with time but no samples does
-// not mention samples.
+// TestHeadWithoutSamples: waits can be measured without samples. If a picture shows a time without samples, its head
+// therefore does not mention samples.
 func TestHeadWithoutSamples(t *testing.T) {
 	s := newScreen(t, 200, 50, demosource.Options{Length: 3 * time.Second}, scene.Options{})
 	for _, page := range []string{"1", "4"} {

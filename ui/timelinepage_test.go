@@ -47,8 +47,8 @@ func TestTimelineCursor(t *testing.T) {
 	s.misses("FROZEN", "▼")
 }
 
-// TestTimelineZoomsToTheHistory: if the window is one second, a column is 10 ms. Its content is computed from the
-// samples in the history.
+// TestTimelineZoomsToTheHistory: if the time on the screen is one second, a column of the timeline is 10 ms. Such short
+// columns are computed from the samples in the history.
 func TestTimelineZoomsToTheHistory(t *testing.T) {
 	s := hogged(t, 200, 50)
 	s.pressAll("3", "left", "+", "+", "+", "+")
@@ -85,7 +85,8 @@ func TestTimelineOpensGroupsAndThreads(t *testing.T) {
 	s.sees("a column")
 }
 
-// BenchmarkHistory measures the reads of the timeline's commands, which run outside of the screen's own goroutine.
+// BenchmarkHistory measures how long the timeline's commands read the history. They run outside of the screen's own
+// goroutine.
 func BenchmarkHistory(b *testing.B) {
 	for _, threads := range []int{50, 500} {
 		s := newScreen(b, 200, 50, demosource.Options{Length: 20 * time.Second, HTTP: threads - 7}, scene.Options{})

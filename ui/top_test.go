@@ -13,7 +13,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// TestTopSumsLikeTheFlamegraph: self and total of each function equal the flamegraph's, for every metric.
+// TestTopSumsLikeTheFlamegraph: for every metric, the columns self and total of the top list equal the sums over the
+// flamegraph.
 func TestTopSumsLikeTheFlamegraph(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("5", "I")
@@ -39,7 +40,8 @@ func TestTopSumsLikeTheFlamegraph(t *testing.T) {
 			}
 		}
 		walk(tree.Root, map[string]bool{})
-		// The page sums up allocations that were seen. The tree has the estimated objects, rounded for each entry.
+		// For allocations, the top list sums up the objects that were seen. The flamegraph has estimated objects,
+		// rounded for each entry, so the two differ a little.
 		near := func(got, want int64) bool { return got == want }
 		if s.model.Flame.Metric == flamegraph.Allocations {
 			near = func(got, want int64) bool {
@@ -63,8 +65,8 @@ func TestTopSumsLikeTheFlamegraph(t *testing.T) {
 	}
 }
 
-// TestTopOfOwnCode: with folded libraries each row is own code, a C function that own code calls, or a whole library.
-// All of the time belongs to a row.
+// TestTopOfOwnCode: the test folds libraries. Each row of the top list is the program's own code, a C function that
+// this code calls, or a whole library. The rows together have all of the time.
 func TestTopOfOwnCode(t *testing.T) {
 	r := newRequests(t)
 	p := top.New(new(widget.Parts))

@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// compiled is the made-up process with a JIT. Whenever DB#query is the innermost frame, its line is uncertain.
+// compiled is the made-up process with a JIT. The line of DB#query is uncertain whenever it is the innermost frame.
 type compiled struct{ *demosource.Source }
 
 func (c compiled) Run(ctx context.Context, emit func(*sampler.Sample)) error {

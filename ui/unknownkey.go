@@ -10,11 +10,11 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// moving are keys that move the cursor. If there is nothing to move in, users see that without a message.
+// moving are keys that move the cursor. If there is nothing to move in, the user sees this, so no message is needed.
 var moving = []string{"up", "down", "left", "right", "enter", "esc", "tab", "shift+tab", "backspace", "pgup", "pgdown", "home", "end"}
 
-// unknownKey tells the user that a key does nothing here. It names the key that was perhaps meant, or the views in
-// which the key does something.
+// unknownKey tells the user that a key does nothing in this view. It names a similar key that the user may have meant,
+// or the views in which the key does something.
 func unknownKey(m *Model, key string) {
 	if slices.Contains(moving, key) {
 		return
@@ -28,7 +28,8 @@ func unknownKey(m *Model, key string) {
 	m.message.Tell(text + " · ? lists keys")
 }
 
-// otherCase returns the key of the same letter in the other case. It is empty if there is none.
+// otherCase returns the key for the same letter in upper case instead of lower case, or the reverse. It is empty if
+// there is none.
 func otherCase(key string) string {
 	key = strings.TrimPrefix(key, "shift+")
 	r, n := utf8.DecodeRuneInString(key)
@@ -43,7 +44,8 @@ func otherCase(key string) string {
 	return ""
 }
 
-// helpOf returns the help of a binding. The second key of a pair shares the help of the first.
+// helpOf returns the help text of a key. Two keys that belong together, such as up and down, have one help text, which
+// is the first one's.
 func helpOf(m *Model, b *scene.Binding) string {
 	if b.Help != "" {
 		return b.Help
@@ -68,7 +70,7 @@ func firstWords(s string) string {
 	return strings.TrimSpace(s)
 }
 
-// viewsOf returns the digits of the views in which a key does something.
+// viewsOf returns the views in which a key does something, as the digits that open them.
 func viewsOf(m *Model, key string) []string {
 	var out []string
 	for _, t := range tabs(m.Offers) {

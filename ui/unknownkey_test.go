@@ -32,7 +32,8 @@ func TestUnknownKeysSayWhatIsKnown(t *testing.T) {
 	}
 }
 
-// TestSortKeysDoNothingElse: < and > only sort tables. Moving the time by a tenth of the history has its own key.
+// TestSortKeysDoNothingElse: the keys < and > only sort tables. A different key moves the time by a tenth of the
+// history.
 func TestSortKeysDoNothingElse(t *testing.T) {
 	s := hogged(t, 120, 40)
 	for _, view := range []string{"1", "2", "3", "4", "5", "6", "7"} {

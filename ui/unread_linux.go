@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dropUnread throws away output that a terminal has not read, so that a blocked write continues. After that, it stops
-// and starts output, because only a start of output tells a blocked write that there is room.
+// dropUnread throws away output that the terminal has not read, so that a blocked write can continue. Then it stops the
+// terminal's output and starts it again. Only the start tells the blocked write that there is room.
 func dropUnread(fd uintptr) error {
 	return errors.Join(unix.IoctlSetInt(int(fd), unix.TCFLSH, unix.TCOFLUSH),
 		unix.IoctlSetInt(int(fd), unix.TCXONC, unix.TCOOFF), unix.IoctlSetInt(int(fd), unix.TCXONC, unix.TCOON))

@@ -2,5 +2,5 @@
 
 package ui
 
-// dropUnread does nothing, because ddtop reads processes only on Linux.
+// dropUnread does nothing on systems other than Linux, because ddtop reads processes only on Linux.
 func dropUnread(uintptr) error { return nil }

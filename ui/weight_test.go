@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestAllocationsSayThatTheyAreAnEstimate: each view that shows allocations says that they are an estimate, and its
-// error.
+// TestAllocationsSayThatTheyAreAnEstimate: each view that shows allocations says that their numbers are an estimate,
+// and how large the error may be.
 func TestAllocationsSayThatTheyAreAnEstimate(t *testing.T) {
 	s := hogged(t, 160, 50)
 	est := s.model.Weights.Allocations()

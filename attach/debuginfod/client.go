@@ -77,12 +77,12 @@ type Client struct {
 	free func(*os.Root) int64
 
 	mu sync.Mutex
-	// files has the files by build id. order has the same files in the order in which Want was called for them.
-	// refused counts the calls of Want that were ignored because there were maxFiles files already.
+	// files has the files by build id. order has the same files in the order in which Want was called. If there are
+	// maxFiles files, Want ignores further ones. refused counts these calls.
 	files   map[string]*file
 	order   []*file
 	refused int
-	// waitEnd is when Wait gives up. It is zero before the first call.
+	// waitEnd is the time at which Wait gives up. The first call of Wait sets it.
 	waitEnd time.Time
 }
 
@@ -130,8 +130,8 @@ func newClient(urls, folder string, l limits) (*Client, error) {
 	return c, nil
 }
 
-// Want begins to get the debug file of a build id, unless an earlier call did. library is the name of the mapped file,
-// for messages. Want never waits.
+// Want begins to get the debug file of a build id in the background. It does nothing if an earlier call has begun this.
+// library is the name of the mapped file, for messages. Want never waits.
 func (c *Client) Want(buildID, library string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -189,7 +189,8 @@ func (c *Client) File(buildID string) (f *safefile.File, pending bool) {
 	return f, false
 }
 
-// Came returns how many of the wanted files are in the cache so far, fetched by Want or by an earlier run.
+// Came returns how many of the files passed to Want are in the cache now. Some may have been there from an earlier run
+// of ddtop.
 func (c *Client) Came() int64 {
 	if c == nil {
 		return 0
@@ -197,8 +198,8 @@ func (c *Client) Came() int64 {
 	return c.came.Load()
 }
 
-// Wait waits until no file is pending. It gives up when the duration most has passed since the first call of Wait, so
-// several processes share this time.
+// Wait waits until no file is pending, but at most until the duration most has passed since the first call of Wait. If
+// Wait is called for several processes, they share this time.
 func (c *Client) Wait(ctx context.Context, most time.Duration) {
 	c.mu.Lock()
 	if c.waitEnd.IsZero() {
@@ -308,14 +309,14 @@ func (c *Client) get(buildID string) error {
 	return why
 }
 
-// partOf matches the name of a file that is being fetched (safefile.Destination.Begin).
+// partOf matches the temporary name of a file that is still being fetched (safefile.Destination.Begin).
 var partOf = regexp.MustCompile(`^\.` + cachedName + `-[0-9a-f]{8}$`)
 
 // removeParts removes incomplete files that a killed ddtop left behind. It removes only files older than allTime,
 // because another ddtop may still be fetching younger ones.
 func removeParts(folder *os.Root) {
 	const most = 64
-	// Parts that cannot be removed now are removed next time.
+	// Incomplete files that cannot be removed now are removed by a later run, so ignore the error.
 	_ = safefile.Names(folder, most, partOf.MatchString, func(name string, info fs.FileInfo) {
 		if time.Since(info.ModTime()) > allTime {
 			_ = folder.Remove(name)

@@ -73,8 +73,8 @@ func serve(t *testing.T, answer http.HandlerFunc) string {
 
 func same(library string) string { return library }
 
-// TestFileIsFetched: the debug file of a stripped library is fetched from the second server, through a redirect. The
-// library then has its symbols. Another client finds the file in the cache.
+// TestFileIsFetched: the first server does not have the debug file of a stripped library. It is fetched from the second
+// server, through a redirect. The library then has its symbols. Another client finds the file in the cache.
 func TestFileIsFetched(t *testing.T) {
 	m, debug := stripped(t)
 	var mu sync.Mutex
@@ -129,8 +129,8 @@ func TestFileIsFetched(t *testing.T) {
 	}
 }
 
-// TestHostileServers: whatever a server does, no file is shown or left behind. One line without secrets gives the
-// reason.
+// TestHostileServers: whatever a server sends, ddtop uses no wrong file, and leaves none in the cache. One line without
+// secrets gives the reason.
 func TestHostileServers(t *testing.T) {
 	m, debug := stripped(t)
 	_, other := stripped(t, "-DOTHER", "-Wl,--build-id=0x0123456789")
@@ -203,7 +203,7 @@ func TestHostileServers(t *testing.T) {
 	}
 }
 
-// TestUnusualBuildIDs: build ids of an unusual form, and files beyond the limit, are not requested.
+// TestUnusualBuildIDs: ddtop requests no file whose build id has an unusual form, and none beyond the limit of files.
 func TestUnusualBuildIDs(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "cache")
 	c := client(t, short, folder, "http://127.0.0.1:1")
@@ -253,7 +253,7 @@ func TestFewAtOnce(t *testing.T) {
 	}
 }
 
-// TestBudget: if all of the time or all of the bytes are spent, no server gets a request.
+// TestBudget: if the total time or the total number of bytes for fetching is used up, ddtop sends no further request.
 func TestBudget(t *testing.T) {
 	m, debug := stripped(t)
 	for name, l := range map[string]limits{
@@ -273,7 +273,8 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestStrangersFolder: if another user may write to the cache folder, no server gets a request.
+// TestStrangersFolder: if another user may write to the cache folder, that user could replace files. So ddtop uses no
+// such folder, and sends no request.
 func TestStrangersFolder(t *testing.T) {
 	folder := t.TempDir()
 	if err := os.Chmod(folder, 0o777); err != nil {
@@ -309,8 +310,8 @@ func TestNoDowngrade(t *testing.T) {
 	}
 }
 
-// TestRedirectIntoTheNetwork: a server cannot redirect ddtop to a host of ddtop's own network, by address or by name.
-// Such hosts are allowed only if the user has named them. A proxy counts as named by the user.
+// TestRedirectIntoTheNetwork: a server cannot redirect ddtop to a host inside ddtop's own network, by address or by
+// name. ddtop connects to such a host only if the user has named it as a server or a proxy.
 func TestRedirectIntoTheNetwork(t *testing.T) {
 	m, debug := stripped(t)
 	l, err := net.Listen("tcp", "127.0.0.2:0")
@@ -359,8 +360,8 @@ func TestRedirectIntoTheNetwork(t *testing.T) {
 	}
 }
 
-// TestDiskStaysUsable: a file takes at most its share of the free space on the cache's disk. Partial files of a killed
-// ddtop are removed, but not while another ddtop may be fetching them.
+// TestDiskStaysUsable: ddtop does not fill the disk of the cache. A file takes at most a part of the free space.
+// Incomplete files of a killed ddtop are removed, but not while another ddtop may be fetching them.
 func TestDiskStaysUsable(t *testing.T) {
 	m, debug := stripped(t)
 	cache := t.TempDir()

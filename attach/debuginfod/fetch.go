@@ -53,9 +53,9 @@ func newHTTP(answer time.Duration, servers []*url.URL) *http.Client {
 	}}
 }
 
-// named has the hosts that the user has named: servers and proxies. A server can redirect to any other host. ddtop can
-// reach hosts that the server cannot, such as the host that gives a cloud's machine its credentials. So ddtop does not
-// connect to addresses within its own network unless the user has named the host.
+// named has the hosts that the user has named: servers and proxies. A hostile server can redirect ddtop to any other
+// host. Some hosts can be reached from ddtop's machine only, such as the host that gives a cloud's machine its
+// credentials. So ddtop connects to an address within its own network only if the user has named the host.
 type named struct {
 	mu    sync.Mutex
 	hosts map[string]bool
@@ -93,7 +93,8 @@ func (n *named) dial(ctx context.Context, network, addr string) (net.Conn, error
 	return dialer.DialContext(ctx, network, addr)
 }
 
-// shared is the range of addresses within providers' networks (RFC 6598). Some clouds give credentials at one of them.
+// shared is a range of addresses that providers use inside their own networks (RFC 6598). Some clouds have a host there
+// that gives credentials.
 var shared = netip.MustParsePrefix("100.64.0.0/10")
 
 // outside returns errInside if an address, given with its port, is not on the public Internet.
@@ -105,8 +106,9 @@ func outside(address string) error {
 	return nil
 }
 
-// follow allows a redirect to https, or from http to http. It hides this server's URL, which can have a secret, from
-// the next server. It checks addresses, too, because dial does not see them if there is a proxy.
+// follow allows a redirect to https, or from http to http. It removes this server's URL, which can have a secret, from
+// the request to the next server. It also checks the next server's address, because dial does not see this address if
+// there is a proxy.
 func (n *named) follow(next *http.Request, via []*http.Request) error {
 	next.Header.Del("Referer")
 	before := via[len(via)-1].URL.Scheme

@@ -7,12 +7,13 @@ import (
 	"strings"
 )
 
-// newField is the end of each line of Differences about a field that the first table has and the second lacks.
+// newField ends a line of Differences if the first table has a field that the second lacks. Conflict ignores such
+// lines.
 const newField = " is new"
 
 // Differences returns a line for each struct, field and constant whose value differs between the two tables. If both
-// tables have a struct, it also returns a line for each field of the struct that only one table has. It omits fields
-// that a build of Ruby lacks if its JIT is not built in (optional).
+// tables have a struct, it also returns a line for each field that only one of them has. It omits the fields that
+// depend on whether Ruby was built with a JIT (optional).
 func Differences(a, b *Table) []string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
@@ -43,9 +44,9 @@ func Differences(a, b *Table) []string {
 	return out
 }
 
-// Conflict reports whether table a would mislead a reader of a Ruby to which table b applies. This is the case if a
-// struct, field or constant of both tables differs. It is also the case if a struct of both tables has a field in b,
-// but not in a.
+// Conflict reports whether ddtop would misread a Ruby with table b if it used table a. There are two cases. The tables
+// have different values for a struct, field or constant of both. Or a struct of both tables has a field in b, but not
+// in a.
 func Conflict(a, b *Table) bool {
 	return slices.ContainsFunc(Differences(a, b), func(d string) bool { return !strings.HasSuffix(d, newField) })
 }

@@ -31,8 +31,9 @@ const (
 	// maxDebugString is the length at which strings are cut, in bytes. Long strings are expensive, because debug/dwarf
 	// copies a string for every entry that refers to it. The longest names that ddtop needs have about 40 bytes.
 	maxDebugString = 4096
-	// maxVarint is the length of the longest LEB128 number, in bytes. ddtop refuses a unit that ends within a number.
-	// In such a unit, debug/dwarf does not advance, and reads the cut number again for each following attribute.
+	// maxVarint is the length of the longest LEB128 number, in bytes. ddtop refuses a unit that ends in the middle of a
+	// number. At such an end debug/dwarf does not advance, and reads the incomplete number again for each following
+	// attribute.
 	maxVarint = 10
 	// maxDebugTime is the time limit for ReadDebugInfo, and also for Derive. Each of the two may take this long.
 	maxDebugTime = 2 * time.Minute
@@ -77,9 +78,9 @@ var (
 	errAbbreviations = fmt.Errorf("%w: more than %d MiB of abbreviations", errNoDebugInfo, maxAbbrevBytes>>20)
 )
 
-// readSections reads only the sections that debug/dwarf needs to decode entries. Of several sections with the same
-// name it reads the first. elf.File.DWARF would read every section of any size. It would also read relocations, but a
-// linked file has none.
+// readSections reads only the sections that debug/dwarf needs to decode entries. If several sections have the same
+// name, it reads the first. It replaces elf.File.DWARF, which reads every section of any size. elf.File.DWARF also
+// reads relocations, but a linked file has none.
 func readSections(ctx context.Context, f *elf.File) (map[string][]byte, error) {
 	names := []string{".debug_info", ".debug_abbrev", ".debug_str", ".debug_line_str", ".debug_str_offsets",
 		".debug_addr", ".debug_rnglists"}
@@ -133,8 +134,8 @@ func readAll(ctx context.Context, r io.Reader, b []byte) error {
 	return nil
 }
 
-// cutStrings shortens every string in a section to maxDebugString bytes by writing a zero byte into it. It does the
-// same at the section's end if the last string has no zero byte.
+// cutStrings shortens every string in a section to maxDebugString bytes by writing a zero byte into it. It also writes
+// a zero byte at the section's end if the last string has none.
 func cutStrings(b []byte) {
 	for len(b) > 0 {
 		end := bytes.IndexByte(b[:min(maxDebugString, len(b))], 0)
@@ -146,9 +147,9 @@ func cutStrings(b []byte) {
 	}
 }
 
-// readUnits finds the first entry of each unit by the units' headers alone (DWARF 5, section 7.5.1). debug/dwarf
-// would have to read all entries of a unit to find its end. readUnits also limits the number of units and the size of
-// their abbreviations, because dwarf.New reads both without a limit.
+// readUnits finds the first entry of each unit from the units' headers alone (DWARF 5, section 7.5.1). debug/dwarf is
+// slower, because it reads all entries of a unit to find its end. readUnits also limits the number of units and the
+// size of their abbreviations, because dwarf.New reads both without a limit.
 func readUnits(ctx context.Context, info, abbrev []byte, order binary.ByteOrder) ([]dwarf.Offset, error) {
 	const (
 		wide          = 0xffffffff // marks the 64-bit form
@@ -223,8 +224,8 @@ type abbreviations struct {
 	bytes int
 }
 
-// check adds the size of the table at an offset to bytes, unless this table was checked before. It fails if the sum or
-// the number of an entry's attributes is too large (DWARF 5, section 7.5.3).
+// check adds the size of the abbreviation table at an offset to bytes, unless this table was checked before. It fails
+// if the sum is too large, or if an entry has too many attributes (DWARF 5, section 7.5.3).
 func (a *abbreviations) check(ctx context.Context, offset uint64) error {
 	const implicitConst = 0x21 // DW_FORM_implicit_const: its value is in the table
 	if a.seen[offset] {

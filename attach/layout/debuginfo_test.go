@@ -62,7 +62,8 @@ func debugSections(info, abbrevs, str []byte) []elftest.Section {
 		{Name: ".debug_abbrev", Type: elf.SHT_PROGBITS, Content: abbrevs}, {Name: ".debug_str", Type: elf.SHT_PROGBITS, Content: str}}
 }
 
-// hostileDWARF returns files whose debug information needs much more memory or time than their size suggests, by name.
+// hostileDWARF returns ELF files by a name for the test. Reading the debug information of each file without limits
+// would take much more memory or time than its size suggests.
 func hostileDWARF(t testing.TB) map[string][]byte {
 	small := debugSections(unitsOf(1, 0, []byte{1, 0}), append(abbrev(1, compileUnit, true), 0), []byte{0})
 	with := func(more ...elftest.Section) []byte { return elftest.Make(t, append(small, more...), nil) }
@@ -74,19 +75,21 @@ func hostileDWARF(t testing.TB) map[string][]byte {
 		"a .zdebug_ section":   with(elftest.Section{Name: ".zdebug_line", Type: elf.SHT_PROGBITS, Claim: 2 << 30}),
 		"relocations":          with(elftest.Section{Name: ".rela.debug_info", Type: elf.SHT_RELA, Info: 1, Link: 1, Claim: 900 << 20}),
 		"a compressed section": with(elftest.Section{Name: ".debug_line_str", Type: elf.SHT_PROGBITS, Flags: elf.SHF_COMPRESSED, Content: elftest.Zeros(t, 900)}),
-		// 60,000 tables end at the end of the first table.
+		// 60,000 units have abbreviation tables that overlap: each begins a little later, and all end at the same
+		// place.
 		"abbreviations that overlap": elftest.Make(t, debugSections(unitsOf(60_000, 5, []byte{1}),
 			append(bytes.Repeat(abbrev(1, compileUnit, false), 600_000), 0), []byte{0}), nil),
-		// Entries of one byte have a million attributes without bytes.
+		// Each entry has one byte in the file, but a million attributes that take no bytes.
 		"attributes without bytes": elftest.Make(t, debugSections(unitsOf(1, 0, append([]byte{1}, bytes.Repeat([]byte{2}, 1<<20)...)),
 			append(append(abbrev(1, compileUnit, true), abbrev(2, baseType, false, bytes.Repeat([]byte{attrName, formFlagPresent}, 1<<20)...)...), 0), []byte{0}), nil),
-		// 131,072 entries of five bytes have a name of 16 MiB each.
+		// 131,072 entries of five bytes refer to the same name of 16 MiB. debug/dwarf copies the name for each.
 		"long names": elftest.Make(t, debugSections(unitsOf(1, 0, append([]byte{1}, bytes.Repeat([]byte{2, 0, 0, 0, 0}, 1<<17)...)),
 			append(append(abbrev(1, compileUnit, true), abbrev(2, baseType, false, attrName, formStrp)...), 0), longString), nil),
-		// 1,000 units have a name of 1 MiB each.
+		// 1,000 units refer to the same name of 1 MiB. debug/dwarf copies the name for each.
 		"long names of units": elftest.Make(t, debugSections(unitsOf(1000, 0, []byte{1, 0, 0, 0, 0}),
 			append(abbrev(1, compileUnit, false, attrName, formStrp), 0), longString[15<<20:]), nil),
-		// The unit's end cuts a number. Each of 256 attributes is read from the same place to the end of 16 MiB.
+		// The unit ends in the middle of a number of 16 MiB. debug/dwarf reads this number again for each of 256
+		// attributes.
 		"a number without an end": elftest.Make(t, debugSections(unitsOf(1, 0, append([]byte{1}, bytes.Repeat([]byte{0x82}, 16<<20)...)),
 			append(abbrev(1, compileUnit, true, bytes.Repeat([]byte{attrName, formData}, 256)...), 0), []byte{0}), nil),
 	}
@@ -95,8 +98,8 @@ func hostileDWARF(t testing.TB) map[string][]byte {
 // mostDebugMemory limits the memory for reading debug information, in bytes.
 const mostDebugMemory = 512 << 20
 
-// TestHostileDWARF: whatever a file's debug information claims, reading it takes little memory and time. Or it ends
-// with the context.
+// TestHostileDWARF: whatever a file's debug information claims, reading it takes little memory and at most 30 s, and
+// ends with one of two errors.
 func TestHostileDWARF(t *testing.T) {
 	const within = 30 * time.Second // a reader without limits takes minutes or gigabytes
 	for name, file := range hostileDWARF(t) {
@@ -127,7 +130,8 @@ func TestHostileDWARF(t *testing.T) {
 	}
 }
 
-// heapPeak measures the heap in bytes, with objects that are not collected yet. stop returns the greatest value.
+// heapPeak measures the size of Go's heap in bytes, including garbage that is not collected yet. before is the size
+// now. stop ends the measurement and returns the greatest size.
 func heapPeak() (before uint64, stop func() uint64) {
 	read := func() uint64 {
 		s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
@@ -152,7 +156,7 @@ func heapPeak() (before uint64, stop func() uint64) {
 	return before, func() uint64 { close(done); return <-most }
 }
 
-// TestDerivingEnds: if the context ends, the reading of sections, of units and of entries ends, too.
+// TestDerivingEnds: if the context ends while ddtop reads sections, units or entries, the reading ends, too.
 func TestDerivingEnds(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	file := hostileDWARF(t)["long names"]

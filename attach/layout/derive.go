@@ -14,15 +14,16 @@ import (
 // ErrIncomplete is returned if the debug information lacks a struct that every CRuby has.
 var ErrIncomplete = errors.New("the debug information does not belong to a Ruby VM")
 
-// rubySources are the translation units whose structs a table needs. The files that these units include are part of
-// them, such as vm_insnhelper.c, thread_pthread.c and thread_sync.c. Derive reads other units only if something is
-// still missing after these.
+// rubySources are the C source files whose structs a table needs. They include other files, such as vm_insnhelper.c,
+// thread_pthread.c and thread_sync.c, whose structs belong to the same translation unit. Derive reads other units only
+// if something is still missing after these.
 var rubySources = fileSet(`vm.c thread.c cont.c ractor.c gc.c default.c symbol.c iseq.c class.c shape.c variable.c proc.c
 	io.c hash.c st.c encoding.c string.c object.c struct.c imemo.c id_table.c set.c concurrent_set.c box.c namespace.c
 	process.c vm_backtrace.c eval.c array.c`)
 
-// elsewhere are structs that the debug information of Ruby's library does not have: the struct of monitor.so, and the
-// allocator's caches (described by hand). Derive copies them from the table of the nearest known release.
+// elsewhere are structs that the debug information of Ruby's library does not have. One is the struct of monitor.so,
+// which is another library. The others are the allocator's caches, which ddtop's developers have described by hand.
+// Derive copies them from the table of the nearest known release.
 var elsewhere = []string{"rb_monitor", "ractor_newobj_cache", "ractor_newobj_heap_cache"}
 
 // essential are the structs without which ddtop cannot read a process. If one is missing, Derive fails.
@@ -34,8 +35,8 @@ type DeriveOptions struct {
 	// Release is the text of ruby_version, for example "4.1.0". Machine is "x86_64" or "aarch64".
 	Release, Machine string
 	// Base is the table of the known release that is nearest to Release (see Nearest). It supplies what the debug
-	// information does not hold: macros, and structs of other files. If Base is nil or for another machine, these are
-	// missing from the result.
+	// information does not have: macros, and structs of other files. If Base is nil or for another machine, the result
+	// lacks these macros and structs.
 	Base *Table
 	// Progress is called now and then with the number of units that are done. It may be nil.
 	Progress func(done, total int)
@@ -96,7 +97,8 @@ func derive(ctx context.Context, info *DebugInfo, known *names, o DeriveOptions)
 	if len(missing) > 0 {
 		return nil, fmt.Errorf("%w: it lacks %s", ErrIncomplete, strings.Join(missing, ", "))
 	}
-	// __builtin_setjmp needs five words. The jmp_buf of a C library has 25 or more.
+	// The jmp_buf of a C library has 25 or more words. A smaller field belongs to __builtin_setjmp, which needs only
+	// five.
 	buf, ok := t.Field(jmpBufField)
 	t.JmpBuf = ok && buf.Size > 5*8
 	d.Table = t
@@ -132,7 +134,7 @@ func (d *Derived) borrow(base *Table) {
 	slices.Sort(d.Borrowed)
 }
 
-// unit is one translation unit. Its name is empty if it is not in rubySources.
+// unit is one translation unit. name is empty if the unit is not in rubySources.
 type unit struct {
 	at   dwarf.Offset
 	name string
@@ -143,19 +145,19 @@ type scan struct {
 	ctx    context.Context
 	known  *names
 	reader *dwarf.Reader
-	// entries is the number of entries read so far, and may reach maxDebugEntries. lookedAt is the number of struct
-	// members examined, and may reach maxLookedAt.
+	// entries is the number of entries read so far, limited by maxDebugEntries. lookedAt is the number of struct
+	// members examined so far, limited by maxLookedAt.
 	entries, lookedAt int
 	types             map[dwarf.Offset]typeInfo
-	// structs maps the tag or typedef of each definition that was found to its offset. aliases is the same for structs
-	// that tables list under another name (see sameAs).
+	// structs maps the tag or typedef of each struct definition to its offset in the debug information. aliases has the
+	// same for structs that tables list under another name (see sameAs).
 	structs, aliases map[string]dwarf.Offset
 	constants        map[string]int64
 }
 
-// next reads the next entry and counts it. It fails if there are more than maxDebugEntries. This also bounds the
-// memory: an entry has at most maxAttributes attributes. An attribute outside the unit has at most maxDebugString
-// bytes.
+// next reads the next entry and counts it. It fails if there are more than maxDebugEntries. This limit also bounds the
+// memory, because an entry has at most maxAttributes attributes. An attribute whose value is outside the unit has at
+// most maxDebugString bytes.
 func (s *scan) next() (*dwarf.Entry, error) {
 	if s.ctx.Err() != nil {
 		return nil, context.Cause(s.ctx)
@@ -170,8 +172,8 @@ func (s *scan) next() (*dwarf.Entry, error) {
 	return e, nil
 }
 
-// skip moves to the entry after the children of e. Reader.SkipChildren of debug/dwarf does the same with unlimited
-// recursion.
+// skip moves to the entry after the children of e. It replaces Reader.SkipChildren of debug/dwarf, whose recursion has
+// no limit.
 func (s *scan) skip(e *dwarf.Entry) error {
 	if !e.Children {
 		return nil
@@ -218,8 +220,8 @@ func (s *scan) units(at []dwarf.Offset) ([]unit, error) {
 	return out, nil
 }
 
-// visit reads the units that define Ruby's structs. If they lack something that the base table has, visit also reads
-// the other units.
+// visit reads the units that define Ruby's structs (rubySources). It reads the other units only if something of the
+// base table is still missing.
 func (s *scan) visit(units []unit, d *Derived, o DeriveOptions) error {
 	done := 0
 	for _, first := range []bool{true, false} {
@@ -242,7 +244,7 @@ func (s *scan) visit(units []unit, d *Derived, o DeriveOptions) error {
 	return nil
 }
 
-// complete reports whether the essential structs and everything in the base table were found.
+// complete reports whether the scan has found the essential structs and everything that the base table has.
 func (s *scan) complete(base *Table) bool {
 	want := slices.Clone(essential)
 	if base != nil {

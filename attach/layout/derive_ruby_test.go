@@ -57,7 +57,8 @@ func TestDeriveRuby(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The derivation may borrow only from another release's table, never from the table that it is compared with.
+		// The derivation copies missing values from a base table. This must be another release's table, because the
+		// result is compared with the table of this release.
 		if !hasUnit(t, info, "vm.c") {
 			rubytest.Skip(t, "its C part was built without debug information: only a JIT's Rust has some")
 		}

@@ -25,7 +25,8 @@ func compile(t testing.TB, flags ...string) string {
 	return out
 }
 
-// deriveFile derives the known names from a file. If known is nil, it derives the names of the embedded tables.
+// deriveFile derives a table from a file. known are the names to derive. If known is nil, they are the names of the
+// embedded tables.
 func deriveFile(t testing.TB, path string, known *names, o DeriveOptions) (*Derived, error) {
 	t.Helper()
 	f, err := elf.Open(path)
@@ -43,8 +44,8 @@ func deriveFile(t testing.TB, path string, known *names, o DeriveOptions) (*Deri
 	return derive(t.Context(), info, known, o)
 }
 
-// TestDerive: the derived layout equals what the compiled program prints of its structs, in every form of debug
-// information that compilers write.
+// TestDerive: a compiled C program prints the layout of its structs. The layout that ddtop derives from its debug
+// information equals this output, for every form of debug information that compilers write.
 func TestDerive(t *testing.T) {
 	for _, flags := range [][]string{
 		{"-g"}, {"-g", "-O2"}, {"-gdwarf-5"}, {"-gdwarf-4"}, {"-gdwarf-3", "-gstrict-dwarf"}, {"-gdwarf-2", "-gstrict-dwarf"},
@@ -80,7 +81,8 @@ func TestDerive(t *testing.T) {
 	}
 }
 
-// namesIn returns the names in the program's output, the names of base, and the names that every Ruby has.
+// namesIn returns three kinds of names: those in the program's output, the names of base, and the names that every Ruby
+// has.
 func namesIn(said string, base *Table) *names {
 	n := newNames()
 	n.addTable(base)
@@ -185,8 +187,8 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestNearest: for an unknown version, Nearest returns the newest table that is not newer, or the oldest table if all
-// are newer.
+// TestNearest: for any version, Nearest returns the newest table that is not newer than the version. If all tables are
+// newer, it returns the oldest.
 func TestNearest(t *testing.T) {
 	for version, want := range map[string]string{"2.4.0": "2.5.0", "3.2.99": "3.2.11", "3.5.0": "3.4.11", "3.4.2": "3.4.2", "9.0.0": "4.1.0"} {
 		if _, got, err := Nearest(version, "x86_64", false); err != nil || got != want {

@@ -10,8 +10,8 @@ const (
 	maxTypeDepth  = 64
 	maxFieldDepth = 32
 	maxMembers    = 4096
-	// maxLookedAt limits the number of members that are read in total. In a hostile file, structs may contain each
-	// other without end. Ruby has 3,000 members.
+	// maxLookedAt limits the number of members that are read in total. Ruby has 3,000 members, but in a hostile file
+	// structs may contain each other without end.
 	maxLookedAt = 1 << 17
 	// maxTypes limits the number of types that are remembered. Ruby has a few thousand.
 	maxTypes = 1 << 18
@@ -24,8 +24,8 @@ const (
 
 // typeInfo describes a type after its typedefs and qualifiers are removed.
 type typeInfo struct {
-	// size is in bytes. members is true if the type is a struct or union with known members. Then at is the offset of
-	// its entry in the debug information.
+	// size is in bytes. members is true if the type is a struct or union with known members. In this case at is the
+	// offset, in the debug information, of the entry that defines the type.
 	size    int
 	members bool
 	at      dwarf.Offset
@@ -103,10 +103,10 @@ func (s *scan) addFields(t *Table, structName, prefix string, at dwarf.Offset, b
 	return nil
 }
 
-// placeField places a member whose type has size bytes in a struct that begins at base. A bit field gets the naturally
-// aligned word of its type that holds all its bits. In a packed struct there may be no such word. Then the bit field
-// gets the word that begins with its first byte. The result is false if the numbers are impossible, or if no word
-// holds all bits.
+// placeField places a member whose type has size bytes in a struct that begins at base. A bit field gets the word, of
+// the size of its type and naturally aligned, that holds all its bits. A packed struct may have no such word. In this
+// case the bit field gets the word that begins with its first byte. The result is false if the numbers are impossible,
+// or if no word holds all bits.
 func placeField(m member, size, base int) (Field, bool) {
 	if m.bits == 0 {
 		return Field{Offset: base + m.offset, Size: size}, base+m.offset >= 0
@@ -154,8 +154,8 @@ func (s *scan) members(at dwarf.Offset) ([]member, error) {
 			return nil, err
 		}
 	}
-	// A negative bitAt counts from the top of a word, as in DWARF 2 and 3 (readMember). The entry did not give the
-	// size of this word, so the size of the type is used.
+	// A negative bitAt means that the bit field's position is counted from the top of a word, as in DWARF 2 and 3
+	// (readMember). The entry did not give the size of this word, so the size of the member's type is used.
 	for i := range out {
 		if out[i].bitAt >= 0 {
 			continue
@@ -169,8 +169,9 @@ func (s *scan) members(at dwarf.Offset) ([]member, error) {
 	return out, nil
 }
 
-// readMember reads where a member is. In DWARF 2 and 3, DW_AT_bit_offset counts a bit field from the most significant
-// bit of its word. If the entry does not give the size of the word, bitAt is negative until fromTop corrects it.
+// readMember reads the position of a struct member. In DWARF 2 and 3, DW_AT_bit_offset counts the position of a bit
+// field from the most significant bit of its word. If the entry does not give the size of the word, bitAt is negative
+// until fromTop corrects it.
 func readMember(e *dwarf.Entry) (member, bool) {
 	var m member
 	m.name = nameOf(e)
@@ -228,8 +229,8 @@ func (m *member) fromTop(size int) {
 	m.bitAt = max(0, 8*m.offset+8*size-top-m.bits)
 }
 
-// plusConst reads the expression DW_OP_plus_uconst N (0x23). Compilers use no other expression for the place of a
-// member.
+// plusConst reads the place of a struct member from the expression DW_OP_plus_uconst N (0x23). Compilers write no other
+// expression for it.
 func plusConst(b []byte) (int, bool) {
 	const opPlusConst = 0x23
 	if len(b) < 2 || b[0] != opPlusConst {

@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// tableFormat names the format of a table in JSON. Its number changes when the meaning of tables changes.
+// tableFormat is the name of the JSON format of a table. Its number changes when the meaning of tables changes.
 const tableFormat = "ddtop layout 1"
 
-// Limits on a table. A larger one was not written by ddtop.
+// Limits on the text of a table. ddtop writes no larger tables, so a larger one is refused.
 const (
 	maxText   = 8 << 20 // bytes; real tables have about 8 kB
 	maxFields = 1 << 16

@@ -1,6 +1,6 @@
-// Package layout knows where each Ruby release keeps things: the offsets and sizes of struct fields, and the values
-// of constants. It has one compact embedded table for each distinct layout, and chooses a table by release and
-// machine.
+// Package layout knows where each Ruby release keeps its data in memory: the offsets and sizes of struct fields, and
+// the values of constants. It has one compact embedded table for each distinct layout, and chooses a table by release
+// and machine.
 package layout
 
 import (

@@ -44,7 +44,7 @@ func table(t *testing.T, release, machine string, jmpBuf bool) *Table {
 	return tb
 }
 
-// place returns what a table has for a name, in the form of the data files.
+// place returns the value that a table has for a name, as a text in the form of the data files.
 func place(tb *Table, name string, likeThis string) string {
 	if structName, ok := strings.CutSuffix(name, ".__size"); ok {
 		if n := tb.Size(structName); n >= 0 {
@@ -72,8 +72,8 @@ func place(tb *Table, name string, likeThis string) string {
 	return fmt.Sprint(f.Offset)
 }
 
-// TestOffsetsThatRubyConfirmed: the tables have the numbers of a reader of real processes, whose results Ruby
-// confirmed.
+// TestOffsetsThatRubyConfirmed: the tables have the same offsets as the files in testdata. Another program has read
+// real processes with those offsets, and Ruby itself confirmed its results.
 func TestOffsetsThatRubyConfirmed(t *testing.T) {
 	compared := 0
 	for _, file := range []string{"testdata/stacks.txt", "testdata/gc.txt"} {
@@ -145,7 +145,7 @@ func checkTable(t *testing.T, tb *Table) {
 		"rb_iseq_constant_body", "rb_mutex_struct", "rb_monitor", "rb_fiber_struct", "rb_objspace", "heap_page", "st_table",
 		"rb_id_table", "rb_classext_struct",
 	} {
-		// Monitors have been written in C since 2.7.
+		// Ruby writes Monitor in C from 2.7 on. So tables of older releases have no struct rb_monitor.
 		if (tb.Size(name) <= 0 || !tb.hasStruct(name)) && !(name == "rb_monitor" && tb.Name < "2.7") {
 			t.Errorf("%s has no %s", tb.Name, name)
 		}
@@ -192,8 +192,8 @@ func TestUnknownReleases(t *testing.T) {
 	}
 }
 
-// TestJmpBufMovesWhatFollowsIt: the offsets equal the numbers measured in the two configurations, with and without
-// jmp_buf.
+// TestJmpBufMovesWhatFollowsIt: a jmp_buf makes structs larger, so the fields after it have other offsets. The tables
+// with and without jmp_buf have the offsets that were measured.
 func TestJmpBufMovesWhatFollowsIt(t *testing.T) {
 	for _, test := range []struct {
 		release, machine, field string

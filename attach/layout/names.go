@@ -11,8 +11,8 @@ const jmpBufField = "rb_context_struct.jmpbuf"
 // names are all names that tables contain. They cover everything that ddtop reads from any release.
 type names struct {
 	structs, fields, constants map[string]bool
-	// inside has the paths of fields that are structs and contain fields of the tables. For the field "s.a.b" of a
-	// table, it has "s.a" and "s".
+	// inside has the paths of the structs in which fields of the tables are nested. For the field "s.a.b" of a table,
+	// it has "s.a" and "s".
 	inside map[string]bool
 }
 
@@ -73,8 +73,8 @@ func (n *names) structName(name string) (table string, ok bool) {
 	return name, n.structs[name]
 }
 
-// optional reports whether a build of the same release may lack a field of a table. These are the fields for compiled
-// code of a JIT.
+// optional reports whether a table's field may be missing in a build of the same release. These are the fields for
+// compiled code of a JIT, which a build may lack.
 func optional(field string) bool {
 	return field == "rb_iseq_constant_body.jit_func" || field == "rb_iseq_constant_body.jit_entry"
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/ddtop/ddtop/internal/golden"
 )
 
-// baseTable is the dictionary for compressing the other tables. Of the tables that were tried, it gives the smallest
-// file.
+// baseTable is the table that serves as the dictionary for compressing the other tables. Of the tables that were tried,
+// it gives the smallest file.
 const baseTable = "3.3.0.x86_64.json"
 
-// TestPacked: tables.bin has the tables of the folder, each with its text and its head. After a change of a table, run
-// go test -update to write the file.
+// TestPacked: the file tables.bin has the same tables as the folder tables, each with its text and its head. After a
+// change of a table, run go test -update to write the file.
 func TestPacked(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("tables/*.json")

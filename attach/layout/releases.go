@@ -28,7 +28,7 @@ var packed []byte
 type packedTable struct {
 	File string `json:"file"`
 	Head head   `json:"head"`
-	// Size is the number of compressed bytes. They begin at the index at of packed.
+	// Size is the number of bytes of the compressed table. at is the index in packed at which they begin.
 	Size int `json:"size"`
 	at   int
 }
@@ -80,7 +80,8 @@ type Match struct {
 	// belongs to the nearest known release of the same series. The caller must verify such a table on the target
 	// before trusting it.
 	Exact bool
-	// Made is the newest release for which the table is known to be right.
+	// Made is the newest release for which the table is known to be right. It differs from the target's release if
+	// Exact is false.
 	Made string
 	// Note describes to the user what is not exact. It is empty if Exact is true.
 	Note string
@@ -89,18 +90,18 @@ type Match struct {
 // Release is a release and a machine that have a table.
 type Release struct {
 	Version, Machine string
-	// JmpBuf and Builtin report which configurations have an exact table: with jmp_buf of the C library, and with
-	// __builtin_setjmp (Table.JmpBuf).
+	// JmpBuf and Builtin report for which configurations there is a table of exactly this release. JmpBuf is for builds
+	// with jmp_buf of the C library, Builtin for builds with __builtin_setjmp (Table.JmpBuf).
 	JmpBuf, Builtin bool
 }
 
 // For finds the table for a release on a machine. version is the text of the target's ruby_version, for example
-// "3.4.11", or "4.1.0" on the development branch. machine is "x86_64" or "aarch64", from the target's ELF file.
-// jmpBuf is attach.Module's JmpBuf.
+// "3.4.11", or "4.1.0" on the development branch. machine is "x86_64" or "aarch64", from the target's ELF file. jmpBuf
+// is the result of JmpBuf of attach.Module.
 //
-// A patch release may have no table, because it is newer than all known ones or was skipped. For then returns the
-// table of the newest known release before it, with Match.Exact false. For returns ErrUnknownRelease if the series or
-// the machine has no table at all.
+// A patch release may have no table, because it is newer than all known ones or was skipped. In this case For returns
+// the table of the newest known release before it, with Match.Exact false. For returns ErrUnknownRelease if the series
+// or the machine has no table at all.
 func For(version, machine string, jmpBuf bool) (*Table, Match, error) {
 	index, want, err := readIndexFor(version)
 	if err != nil {
@@ -142,10 +143,10 @@ func For(version, machine string, jmpBuf bool) (*Table, Match, error) {
 	return t, m, nil
 }
 
-// Nearest returns the table of the known release nearest to version, of any series, on the same machine. It prefers
-// the newest release that is not newer than version, and otherwise returns the oldest. The table is only the base to
-// derive a layout from. It is not a layout for version. release is the table's release. The error is
-// ErrUnknownRelease if the machine has no table, or if version is not a version number.
+// Nearest returns the table of the known release nearest to version, of any series, on the same machine. It prefers the
+// newest release that is not newer than version, and otherwise returns the oldest. The table may be wrong for version:
+// it is only the base from which a layout is derived. release is the table's release. The error is ErrUnknownRelease if
+// the machine has no table, or if version is not a version number.
 func Nearest(version, machine string, jmpBuf bool) (t *Table, release string, err error) {
 	index, want, err := readIndexFor(version)
 	if err != nil {
@@ -187,7 +188,8 @@ func Releases() ([]Release, error) {
 	return out, nil
 }
 
-// configuration is the build's choice of buffer for Ruby's tags and fibers (Table.JmpBuf).
+// configuration says how a build of Ruby saves registers in its tags and fibers: with jmp_buf or with __builtin_setjmp
+// (Table.JmpBuf).
 type configuration int
 
 const (
@@ -205,7 +207,8 @@ func configurationOf(jmpBuf bool) configuration {
 type entry struct {
 	release, machine string
 	version          [3]int
-	// files are the entry's tables by configuration. A name is empty if there is no table for the configuration.
+	// files are the names of the release's tables, one for each configuration. A name is empty if there is no table for
+	// the configuration.
 	files    [2]string
 	snapshot string
 }

@@ -12,7 +12,7 @@ import (
 
 // Limits for the search for calls in a file's machine code. libruby has 4 MB of code and 3 MB of relocations.
 const (
-	// MaxCode limits the code of all sections together, in bytes, because sections can overlap.
+	// MaxCode limits the code of all sections together, in bytes. In a hostile file, sections can overlap.
 	MaxCode = 32 << 20
 	// maxSlotRelocations limits the relocations of all sections together, in bytes.
 	maxSlotRelocations = 64 << 20
@@ -25,7 +25,8 @@ type CodeSection struct {
 	Bytes []byte
 	// Addr is the address of the code in the file, without the module's Bias.
 	Addr uint64
-	// Linkers marks the linker's stubs, which jump to functions of other files (.plt).
+	// Linkers is true for a section of the linker's stubs (.plt). A stub is a short piece of code that jumps to a
+	// function of another file.
 	Linkers bool
 }
 
@@ -55,9 +56,9 @@ func (m *Module) Code() ([]CodeSection, error) {
 	return out, nil
 }
 
-// Slots finds the words into which the dynamic linker puts the addresses of functions of other files. The result maps
-// the address of each word in this file to the index of its function in names. kinds are the types of relocation that
-// such words have.
+// Slots finds the words through which the file calls functions of other files. The dynamic linker writes a function's
+// address into such a word. The result maps the address of each word in this file to the index of its function in
+// names. kinds are the types of relocation that such words have.
 func (m *Module) Slots(names []string, kinds []uint32) (map[uint64]int, error) {
 	if m.File == nil {
 		return nil, fmt.Errorf("%s: %w", m.Path, errNoFile)
@@ -118,8 +119,8 @@ func plainSection(s *elf.Section, limit uint64) (*io.SectionReader, error) {
 	return io.NewSectionReader(s, 0, int64(s.Size)), nil
 }
 
-// numbers returns the indexes, in the symbol table, of all symbols with the given name. They may be undefined in this
-// file. It returns an error if there are more than maxSameName.
+// numbers returns the indexes, in the symbol table, of all symbols with the given name. It includes symbols that this
+// file uses but does not define. It returns an error if there are more than maxSameName.
 func (t *symbolTable) numbers(name string) ([]uint32, error) {
 	if t == nil {
 		return nil, nil

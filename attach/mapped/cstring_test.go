@@ -30,8 +30,8 @@ func TestReadCString(t *testing.T) {
 	}
 }
 
-// slow is a memory in which, as in a process, the rest of the page after a text can be read. Pages alone has single
-// bytes.
+// slow is a memory in which all bytes after a text can be read, up to the end of the page, as in a process. In
+// memtest.Pages alone, only the bytes that were set can be read.
 type slow struct{ *memtest.Pages }
 
 func (s *slow) Read(addr attach.Address, buf []byte) error {

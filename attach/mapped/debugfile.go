@@ -16,11 +16,12 @@ import (
 // DebugFolder is where systems install separate debug files (gdb's "Debugging Information in Separate Files").
 const DebugFolder = "/usr/lib/debug"
 
-// MaxMappedFile is the largest program or library that is opened, in bytes. Each part that is read has its own limit.
+// MaxMappedFile is the largest program or library that is opened, in bytes. It can be large, because ddtop reads only
+// parts of the file, and each part has its own limit.
 const MaxMappedFile = 1 << 40
 
-// MaxDebugFile limits the size of a separate debug file, in bytes. It also limits what is read of all candidates
-// together to compute checksums. Ruby's debug files have up to 60 MB.
+// MaxDebugFile limits the size of a separate debug file, in bytes. To compute checksums, ddtop reads all files that may
+// be the debug file. MaxDebugFile also limits the sum of their sizes. Ruby's debug files have up to 60 MB.
 const MaxDebugFile = 512 << 20
 
 // ErrNoDebugFile is returned if neither a module nor a separate file has its debug information.
@@ -36,8 +37,8 @@ type DebugFile struct {
 }
 
 // DebugFile returns the file with the module's DWARF: its own, or a separate one that its build id or .gnu_debuglink
-// names. Separate files are below the target's root or ddtop's. The first call reads the file. Closing the module
-// closes it. If there is none, the error is ErrNoDebugFile.
+// names. Separate files are below the target's root or ddtop's. The first call opens the separate file. It is closed
+// with the module. If there is none, the error is ErrNoDebugFile.
 func (m *Module) DebugFile() (*DebugFile, error) {
 	if m.HasDWARF() {
 		return &DebugFile{ELF: m.File, Path: m.Path}, nil
@@ -63,8 +64,8 @@ func (m *Module) separate() (*DebugFile, error) {
 	return m.debug, m.debugErr
 }
 
-// LacksSymbols reports whether a separate debug file would help to name functions. This is so if the module's file has
-// a build id but no .symtab, and no debug file for it was found.
+// LacksSymbols reports whether a separate debug file would help to name functions. This is so if three things hold. The
+// module's file has a build id, it has no .symtab, and no debug file was found.
 func LacksSymbols(m *Module) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -189,8 +190,8 @@ func (m *Module) DebugLink() (name string, crc uint32, ok bool) {
 	return name, binary.LittleEndian.Uint32(b[at:]), true
 }
 
-// sameChecksum reports whether a file has the wanted CRC-32. It subtracts the file's size from the budget, and returns
-// false without reading the file if too little is left.
+// sameChecksum reports whether a file has the wanted CRC-32. It subtracts the file's size from the budget, the number
+// of bytes that may still be read. If too little is left, it returns false without reading the file.
 func sameChecksum(f *safefile.File, want uint32, budget *int64) bool {
 	size := f.Info().Size()
 	if *budget -= size; *budget < 0 {
@@ -203,8 +204,8 @@ func sameChecksum(f *safefile.File, want uint32, budget *int64) bool {
 	return sum.Sum32() == want
 }
 
-// BuildIDOfSections reads the build id from the note sections of a file. It is for files whose program headers do not
-// lead to the notes, such as debug files.
+// BuildIDOfSections reads the build id from the note sections of a file. It is for debug files and the like, whose
+// program headers do not lead to the notes.
 func BuildIDOfSections(f *elf.File) string {
 	for _, s := range f.Sections {
 		if s.Type != elf.SHT_NOTE {

@@ -59,12 +59,13 @@ func (m *Module) FunctionsAt(at []Address) []Symbol {
 // functionsAt finds the best symbol in this table for each address. asked is sorted by address.
 func (t *symbolTable) functionsAt(asked []*askedFunction) {
 	names := 0
-	// A table that can't be read has no symbols.
+	// A table that cannot be read counts as a table without symbols, so ignore the error.
 	_ = pieces(t.symbols, searchPiece, 0, func(b []byte, off int64) bool {
 		for ; len(b) >= elf.Sym64Size; b, off = b[elf.Sym64Size:], off+elf.Sym64Size {
 			s := elf.Symbol{Info: b[4], Section: elf.SectionIndex(binary.LittleEndian.Uint16(b[6:])),
 				Value: binary.LittleEndian.Uint64(b[8:]), Size: binary.LittleEndian.Uint64(b[16:])}
-			// The symbol of an indirect function (STT_GNU_IFUNC) is at its resolver, not at the code that runs later.
+			// The symbol of an indirect function (STT_GNU_IFUNC) is the address of its resolver, not of the code that
+			// runs later. So skip such symbols.
 			if s.Section == elf.SHN_UNDEF || s.Value == 0 || elf.ST_TYPE(s.Info) != elf.STT_FUNC {
 				continue
 			}
@@ -87,8 +88,8 @@ func (t *symbolTable) functionsAt(asked []*askedFunction) {
 	})
 }
 
-// nearer reports whether symbol a is a better name for a function than b. The C library has several names for most
-// functions. Of poll and __poll, people know the first.
+// nearer reports whether symbol a is a better name for a function than b. Most functions of the C library have several
+// names. For example, poll is better known than __poll.
 func nearer(a, b elf.Symbol) bool {
 	underscores := func(s string) int { return len(s) - len(strings.TrimLeft(s, "_")) }
 	return cmp.Or(

@@ -18,10 +18,10 @@ const (
 // ErrNoModule is returned if there is no readable ELF image at an address of the target.
 var ErrNoModule = errors.New("no ELF file in memory there")
 
-// NewModuleFromMemory makes a Module from those parts of a file that a process has in memory for the dynamic linker.
-// It is for a file that cannot be opened: an upgrade has replaced it, or it is in a mount namespace that ddtop cannot
-// enter. start is the address of the file's first byte. The Module knows exported and undefined symbols, and the
-// symbols of a separate debug file.
+// NewModuleFromMemory makes a Module from those parts of a file that a process has in memory for the dynamic linker. It
+// is for a file that cannot be opened. For example, an upgrade has replaced the file, or it is in a mount namespace
+// that ddtop cannot enter. start is the address of the file's first byte. The Module knows exported and undefined
+// symbols, and the symbols of a separate debug file.
 func NewModuleFromMemory(path string, mem Memory, start Address) (*Module, error) {
 	fail := func(what string, err error) (*Module, error) {
 		return nil, fmt.Errorf("%s at %v: %s: %w", path, start, what, err)
@@ -48,7 +48,8 @@ func NewModuleFromMemory(path string, mem Memory, start Address) (*Module, error
 		kind, flags := elf.ProgType(binary.LittleEndian.Uint32(h)), elf.ProgFlag(binary.LittleEndian.Uint32(h[4:]))
 		offset, vaddr, memsz := binary.LittleEndian.Uint64(h[8:]), binary.LittleEndian.Uint64(h[16:]), binary.LittleEndian.Uint64(h[40:])
 		if kind == elf.PT_LOAD && !biased {
-			// The first segment contains the file's first byte, and so the header just read.
+			// The first segment contains the file's first byte, which is at the address start. So the bias follows from
+			// this segment.
 			m.Bias, biased = start-Address(vaddr&^(PageSize-1))+Address(offset&^(PageSize-1)), true
 		}
 		span := Span{m.Bias + Address(vaddr), m.Bias + Address(vaddr+memsz)}
@@ -94,8 +95,8 @@ func (m *Module) readDynamicMemory(mem Memory, at Span) error {
 	var d dynamicTable
 	for ; len(entries) >= 16; entries = entries[16:] {
 		tag, value := elf.DynTag(binary.LittleEndian.Uint64(entries)), binary.LittleEndian.Uint64(entries[8:])
-		// In memory, glibc has already added the bias to these addresses. musl leaves the file's addresses, which are
-		// below the bias.
+		// The dynamic linker of glibc has already added the bias to these addresses in memory. musl leaves the file's
+		// addresses, which are below the bias.
 		addr := Address(value)
 		if addr < m.Bias {
 			addr += m.Bias
@@ -126,7 +127,7 @@ func (m *Module) readDynamicMemory(mem Memory, at Span) error {
 	if m.dynamic == nil {
 		return ErrNoModule
 	}
-	// Read the tables now, so that unreadable ones are an error here and not at the first search.
+	// Read the tables once now. If a table cannot be read, the error is returned here, and not by the first search.
 	for _, part := range []*io.SectionReader{m.dynamic.symbols, m.dynamic.names} {
 		if err := pieces(part, searchPiece, 0, func([]byte, int64) bool { return true }); err != nil {
 			return err
@@ -138,8 +139,8 @@ func (m *Module) readDynamicMemory(mem Memory, at Span) error {
 	return nil
 }
 
-// symbolCount returns the number of symbols, which only the hash tables show. The old table (DT_HASH) contains the
-// number. In the GNU table, the end of the last chain shows the index of the last symbol.
+// symbolCount returns the number of symbols in the symbol table. Only the hash tables show it. The old table (DT_HASH)
+// contains the number. In the GNU table, the end of the last chain shows the index of the last symbol.
 func (d *dynamicTable) symbolCount(mem Memory) (int, error) {
 	if d.hash != 0 {
 		var head [8]byte

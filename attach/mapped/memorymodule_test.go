@@ -13,10 +13,10 @@ import (
 	"github.com/ddtop/ddtop/internal/memtest"
 )
 
-// picture returns a tiny libruby as it is in memory at base. It has a header, a dynamic section, names, and a GNU or an
-// old hash table. Its symbols are one that is wanted, one that is defined, and one that is thread-local. If relocated
-// is true, the dynamic section has addresses of the process, as with glibc. Otherwise it has addresses of the file, as
-// with musl.
+// picture returns the bytes of a tiny libruby as it is in memory at base. It has a header, a dynamic section, names,
+// and a GNU or an old hash table. It has three symbols: one that it needs from another file, one that it defines, and
+// one that is thread-local. If relocated is true, the dynamic section has addresses of the process, as with glibc.
+// Otherwise it has addresses of the file, as with musl.
 func picture(base uint64, gnu, relocated bool) []byte {
 	const dynamic, symbols, names, hash, size = 0x100, 0x200, 0x280, 0x2c0, 0x300
 	b := make([]byte, size)
@@ -45,7 +45,7 @@ func picture(base uint64, gnu, relocated bool) []byte {
 	table := elf.DT_HASH
 	if gnu {
 		table = elf.DT_GNU_HASH
-		// There is one bucket with the symbols 2 and 3, and one bloom word.
+		// The GNU hash table has one bucket with the symbols 2 and 3, and one word of the bloom filter.
 		put(hash, []uint32{1, 2, 1, 6, 0, 0, 2, 0x1000, 0x1001})
 	} else {
 		put(hash, []uint32{1, 4, 2, 0, 0, 3, 0})
@@ -97,8 +97,8 @@ func TestNewModuleFromMemory(t *testing.T) {
 	}
 }
 
-// TestNewModuleFromBrokenMemory: if the picture is damaged at any place, the result is an error or a Module. Reading it
-// neither panics nor loops forever.
+// TestNewModuleFromBrokenMemory: if a byte of the picture is wrong, NewModuleFromMemory returns an error or a Module.
+// Reading it neither panics nor loops forever. If the end of the picture is missing, it returns an error.
 func TestNewModuleFromBrokenMemory(t *testing.T) {
 	const base = 0x10000
 	for _, gnu := range []bool{false, true} {

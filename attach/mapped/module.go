@@ -47,7 +47,8 @@ type Module struct {
 	writable []Span
 	Loads    []Span
 	needed   []string
-	// unwind is where the file places .eh_frame_hdr (PT_GNU_EH_FRAME), or empty if the file has none.
+	// unwind is the place of the section .eh_frame_hdr in the file's addresses (PT_GNU_EH_FRAME). It is empty if the
+	// file has none.
 	unwind FileSpan
 	// File is nil for a module that was read from memory. content is the file's content.
 	File    *elf.File
@@ -67,7 +68,8 @@ type Module struct {
 	debug       *DebugFile
 	debugErr    error
 	debugCloser io.Closer
-	// asked has the results of all searches. They are few, because only names in ddtop's code are searched.
+	// asked has the results of all searches, so that no table is searched twice for the same name. There are few
+	// results, because only names in ddtop's code are searched.
 	asked map[askedFor]found
 }
 
@@ -109,8 +111,8 @@ func NewModule(path string, file io.ReaderAt, bias Address, closer io.Closer) (*
 	return m, nil
 }
 
-// readNeeded reads the names of the libraries that the file needs. It reads nothing from a separate debug file, whose
-// section .dynamic has no content.
+// readNeeded reads the names of the libraries that the file needs. For a separate debug file it reads nothing, because
+// the section .dynamic of such a file has no content.
 func (m *Module) readNeeded() error {
 	d := m.File.Section(".dynamic")
 	if d == nil || d.Type == elf.SHT_NOBITS || m.dynamic == nil {
@@ -172,7 +174,7 @@ func buildIDOf(b []byte) string {
 	return ""
 }
 
-// Close closes the module's files. Symbols that were found before are still returned afterwards.
+// Close closes the module's files. A later search still returns the symbols that were found before.
 func (m *Module) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -269,9 +271,10 @@ func (m *Module) HasSection(name string) bool { return m.File != nil && m.File.S
 // Needs returns the libraries that the file asks the dynamic linker for (DT_NEEDED).
 func (m *Module) Needs() []string { return slices.Clone(m.needed) }
 
-// JmpBuf reports which of two layouts Ruby's tags and fibers have in this file: with the C library's jmp_buf (true),
-// or with __builtin_setjmp. A file with jmp_buf needs _longjmp or, if hardened, __longjmp_chk (checked on 13
-// libraries). A statically linked program defines one of these instead.
+// JmpBuf reports how Ruby's tags and fibers save registers in this file, which decides their layout. The result is true
+// for the C library's jmp_buf, and false for __builtin_setjmp. A file with jmp_buf needs _longjmp or, if hardened,
+// __longjmp_chk from the C library (checked on 13 libraries). A statically linked program defines one of these
+// functions itself.
 func (m *Module) JmpBuf() bool {
 	if m.Undefined("_longjmp") || m.Undefined("__longjmp_chk") {
 		return true
@@ -284,7 +287,7 @@ func (m *Module) JmpBuf() bool {
 	return plain || checked
 }
 
-// Writable returns the parts of the process's memory with the file's variables (.data, .bss and neighbouring
+// Writable returns the parts of the process's memory that hold the file's variables (.data, .bss and neighbouring
 // sections).
 func (m *Module) Writable() []Span { return slices.Clone(m.writable) }
 
@@ -303,7 +306,8 @@ func NewMappedModule(path string, file io.ReaderAt, own []Mapping, closer io.Clo
 	return m, nil
 }
 
-// moveTo sets the bias of a module that was read with bias 0.
+// moveTo sets the bias of a module, and adds it to the addresses of the module's parts. The module must have been read
+// with bias 0.
 func (m *Module) moveTo(bias Address) {
 	m.Bias = bias
 	for _, spans := range [][]Span{m.Loads, m.writable} {
@@ -317,14 +321,16 @@ func (m *Module) moveTo(bias Address) {
 // errNoBias is returned if no mapping belongs to one of the file's segments.
 var errNoBias = errors.New("no mapping belongs to a segment of the file")
 
-// LoadBias returns the difference between addresses in the process and in the file. It finds the mapping with a
-// segment's offset, and subtracts the segment's address from the mapping's start. Both are rounded down to a page.
+// LoadBias returns the difference between an address in the process and the same address in the file. It finds a
+// mapping that begins at a segment's offset in the file, and subtracts the segment's address from the mapping's start.
+// Both are rounded down to a page.
 func LoadBias(progs []*elf.Prog, mappings []Mapping) (Address, error) {
 	for _, p := range progs {
 		if p.Type != elf.PT_LOAD || p.Filesz == 0 {
 			continue
 		}
-		// The linker may align segments to 64 KiB (aarch64). The kernel still maps whole pages of 4 KiB.
+		// The linker may align segments to 64 KiB (aarch64), but the kernel still maps whole pages of 4 KiB. So round
+		// down to these pages.
 		offset, vaddr := p.Off&^(PageSize-1), p.Vaddr&^(PageSize-1)
 		for _, m := range mappings {
 			if m.Offset == offset {

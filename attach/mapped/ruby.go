@@ -17,7 +17,7 @@ const (
 	symbolVM = "ruby_current_vm_ptr"
 )
 
-// MaxLibraries limits how many mapped files are searched for a CRuby under another name.
+// MaxLibraries limits how many mapped files are searched for a CRuby if no file has the name of one.
 const MaxLibraries = 512
 
 // maxVersionText limits the texts of ruby_version and ruby_description, in bytes.
@@ -84,7 +84,7 @@ func IsLibRuby(path string) bool {
 	return ok && strings.Trim(name, "-.0123456789") == ""
 }
 
-// ForeignProgram is what is known of a program that is not CRuby.
+// ForeignProgram has the facts about a program that is not CRuby. Describe names the program by them.
 type ForeignProgram struct {
 	Exe, Title string
 	// Libraries are the paths of the mapped files.
@@ -122,17 +122,17 @@ func (f ForeignProgram) Describe() (what, help string) {
 // maxRubies limits how many mapped files that contain a Ruby interpreter are examined in one process.
 const maxRubies = 16
 
-// Image is one mapping of a whole file. A path can have several images: a file that was replaced and loaded again, or
-// one that was loaded into two namespaces of the dynamic linker (dlmopen(3)).
+// Image is one mapping of a whole file. A path can have several images. A file may have been replaced and loaded again,
+// or loaded into two namespaces of the dynamic linker (dlmopen(3)).
 type Image struct {
 	Path     string
 	Mappings []Mapping
 }
 
 // MappedImages returns the images of all mapped files, ordered by address. An image begins with the mapping of the
-// file's first byte, if there is one. An image without code is left out if another image of the file has code. Ruby
-// maps its own libraries once more without code when it reports a crash, to read their debug information (addr2line.c,
-// 2.5 to 4.0).
+// file's first byte, if there is one. If a file has an image with code, its images without code are left out. A Ruby
+// that reports a crash makes such images. It maps its own libraries once more to read their debug information
+// (addr2line.c, 2.5 to 4.0).
 func MappedImages(mappings []Mapping) []Image {
 	type file struct {
 		path, device string
@@ -162,8 +162,8 @@ func MappedImages(mappings []Mapping) []Image {
 }
 
 // FindRubyModules finds the images that define ruby_version. It tries each libruby and the program. If none of these
-// has a running VM, it also tries other libraries, and files named like Ruby's programs. They are needed if the
-// program is an emulator that runs Ruby.
+// has a running VM, it also tries other libraries, and files named like Ruby's programs. For example, if an emulator
+// runs Ruby, the program is the emulator, and Ruby is one of the other files.
 //
 // rubies has the images with a running VM first. A process can have a libruby that was never started, for example from
 // an extension that embeds Ruby. If rubies is empty, program is the module of exe, or nil if it cannot be opened.
@@ -231,9 +231,9 @@ func FindRubyModules(images []Image, exe string, open func(Image) (*Module, erro
 	return nil, program, refused
 }
 
-// classesOfRuby are exported variables that hold a class or module once Ruby is initialized, on every release. If the
-// program refers to such a variable, the linker copies it into the program (a copy relocation), and the variable in
-// libruby stays 0. So RunningWord tries several variables.
+// classesOfRuby are exported variables that hold a class or module once Ruby is initialized, on every release. One of
+// them may stay 0: if the program itself refers to it, the linker moves it into the program (a copy relocation). Then
+// libruby's own copy is never set. So RunningWord tries several variables.
 var classesOfRuby = []string{"rb_cObject", "rb_mKernel", "rb_cUnboundMethod", "rb_cRandom"}
 
 // Runs reports whether the VM of a module has started and not been ended by ruby_cleanup. It also returns true if the
@@ -248,8 +248,9 @@ func (m *Module) Runs(mem Memory) bool {
 	return true
 }
 
-// RunningWord returns the address of a word that is not 0 while the module's VM runs. This is the pointer to the VM,
-// if it is exported (ruby_vm_destruct in vm.c sets it to 0), or else a class.
+// RunningWord returns the address of a word that is not 0 while the module's VM runs. If the pointer to the VM is
+// exported, it is this pointer, which ruby_vm_destruct in vm.c sets to 0. Otherwise it is a variable that holds a
+// class.
 func (m *Module) RunningWord(mem Memory) (at Address, ok bool) {
 	isSet := func(s Symbol) bool {
 		var word [8]byte
@@ -279,7 +280,7 @@ func MappedFiles(mappings []Mapping) []string {
 	return out
 }
 
-// keepWorse returns the more specific of two errors. ErrNotRuby is the least specific one.
+// keepWorse returns the more specific of two errors. ErrNotRuby is the least specific error.
 func keepWorse(old, err error) error {
 	if old == nil || errors.Is(old, ErrNotRuby) && !errors.Is(err, ErrNotRuby) {
 		return err
@@ -287,7 +288,7 @@ func keepWorse(old, err error) error {
 	return old
 }
 
-// IsRubyName reports whether CRuby is installed under a program name like this: ruby, ruby3.1, ruby27, ruby-3.4.
+// IsRubyName reports whether a program's name is one under which CRuby is installed: ruby, ruby3.1, ruby27, ruby-3.4.
 func IsRubyName(name string) bool {
 	rest, ok := strings.CutPrefix(name, "ruby")
 	return ok && strings.Trim(rest, "-.0123456789") == ""

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestFindRubyModules: of the files of a process, the right one is taken for its Ruby.
+// TestFindRubyModules: a process has mapped several files. FindRubyModules returns the file with the process's Ruby.
 func TestFindRubyModules(t *testing.T) {
 	refuse := errors.New("may not be opened")
 	for name, test := range map[string]struct {
@@ -63,8 +63,8 @@ func TestFindRubyModules(t *testing.T) {
 	}
 }
 
-// TestMappedImages: a file that was replaced and loaded again counts as two images. So does a file that is loaded
-// twice.
+// TestMappedImages: if a file was replaced and loaded again, it has two images. If a file was loaded twice, it also has
+// two.
 func TestMappedImages(t *testing.T) {
 	m := func(start Address, path string, inode, offset uint64) Mapping {
 		return Mapping{Start: start, End: start + 1, Path: path, Inode: inode, Offset: offset}
@@ -83,8 +83,8 @@ func TestMappedImages(t *testing.T) {
 	}
 }
 
-// TestImagesWithCode: if a file is mapped once more only for reading, this mapping is no image. If no image of the file
-// has code, it is one.
+// TestImagesWithCode: if a file with code is mapped once more only for reading, the second mapping is not an image. If
+// no mapping of a file has code, each one is an image.
 func TestImagesWithCode(t *testing.T) {
 	read := Mapping{Start: 1, End: 2, Path: "/a", Inode: 1}
 	head, code := Mapping{Start: 3, End: 4, Path: "/a", Inode: 1}, Mapping{Start: 4, End: 5, Path: "/a", Inode: 1, Offset: 4096, Exec: true}

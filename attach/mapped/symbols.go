@@ -8,14 +8,15 @@ import (
 	"io"
 )
 
-// Limits for a symbol table, in a file or in memory. libruby with all its symbols has 20,000 and 1 MB of names.
+// Limits for a symbol table, in a file or in memory. For comparison, libruby with all its symbols has 20,000 symbols
+// and 1 MB of names.
 const (
 	MaxSymbols     = 1 << 20
 	MaxSymbolNames = 64 << 20
 	// maxSymbolName limits a symbol's name, in bytes.
 	maxSymbolName = 4096
-	// maxSameName limits the offsets at which one name is found in the string table. There can be several, because
-	// linkers let a name share the end of a longer one.
+	// maxSameName limits how many places of the string table can hold one name. A name can be there several times,
+	// because linkers let it share the end of a longer name.
 	maxSameName = 64
 	// searchPiece is how many bytes of a table are read and searched at a time. It is a multiple of a symbol's size.
 	searchPiece = elf.Sym64Size << 11
@@ -75,8 +76,8 @@ type found struct {
 	defined, undefined bool
 }
 
-// find searches for a name. Of several definitions it takes the one with the default version, or else the first. A nil
-// table has no symbols.
+// find searches for a name. If a name has several definitions, find returns the one with the default version, or else
+// the first. A nil table has no symbols.
 func (t *symbolTable) find(name string) (out found, err error) {
 	if t == nil || name == "" || len(name) > maxSymbolName {
 		return out, nil
@@ -109,8 +110,8 @@ func (t *symbolTable) find(name string) (out found, err error) {
 	return out, err
 }
 
-// nameOffsets returns the offsets of a name in the string table. The name can be the end of a longer name there,
-// because linkers let names share their ends.
+// nameOffsets returns all offsets of a name in the string table. There can be several, because the name may also be the
+// end of a longer name: linkers let names share their ends.
 func (t *symbolTable) nameOffsets(name string) (map[uint32]bool, error) {
 	out := make(map[uint32]bool)
 	want := append([]byte(name), 0)

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// maxRelocations limits the relocations of all sections of a module, which can overlap. maxTLSRelocations limits
-	// the relocations for thread-local variables, because each takes longer to check. A tracing library has about a
-	// dozen.
+	// maxRelocations limits the relocations of all sections of a module. In a hostile file, sections can overlap.
+	// maxTLSRelocations limits the relocations for thread-local variables, because each takes longer to check. A
+	// tracing library has about a dozen.
 	maxRelocations, maxTLSRelocations = 1 << 20, 1 << 12
 	// maxStaticTLS limits a variable's distance from the thread pointer, in bytes. maxTLSModules limits the number of
 	// modules with thread-local variables.
@@ -25,9 +25,10 @@ var ErrNoThreadLocal = errors.New("no thread-local variable that can be reached"
 // (docs/internals/context.md#thread-local-variables).
 type ThreadLocal struct {
 	// Module is zero if the variable is at a fixed distance from the thread pointer. Then offset is this distance.
-	// Otherwise Module is the number of a module, and each thread has a block of memory for the module's variables.
-	// The thread's vector (dtv) points to the block once the thread has used it. offset counts from the start of the
-	// block. A vector with a lower generation than the field generation does not know the module yet.
+	// Otherwise Module is the number of a module, and each thread has a block of memory for the module's variables. The
+	// thread's vector (dtv) points to this block after the thread has used one of the variables. offset counts from the
+	// start of the block. If a thread's vector has a lower generation than the field generation, it has no entry for
+	// the module yet.
 	Module, generation uint64
 	offset             int64
 }
@@ -40,8 +41,8 @@ const (
 )
 
 // ThreadLocal finds the place of a thread-local variable that the module defines. It reads the words that the dynamic
-// linker has prepared for the module's own code. program is set if the module is the program itself. vectors is set if
-// threads have glibc's vectors of blocks (dtv).
+// linker has written for the module's own code, which also needs the place. program is set if the module is the program
+// itself. vectors is set if each thread has glibc's vector (dtv), which points to the thread's blocks of variables.
 func (m *Module) ThreadLocal(mem Memory, name string, program, vectors bool) (ThreadLocal, error) {
 	fail := func(format string, args ...any) (ThreadLocal, error) {
 		return ThreadLocal{}, fmt.Errorf("%s: %w: %s", m.Path, ErrNoThreadLocal, fmt.Sprintf(format, args...))
@@ -122,7 +123,7 @@ func (m *Module) relocated(mem Memory, kind elf.R_X86_64, symbol uint32, at Addr
 		words[0] = words[1] // the argument behind the function's address
 	}
 	if near := int64(words[0]); kind != relocModule && near > -maxStaticTLS && near < 0 {
-		// The variable is below the thread pointer (x86-64 psABI).
+		// A negative distance means that the variable is below the thread pointer, where x86-64 keeps it (psABI).
 		return ThreadLocal{offset: near}, near%8 == 0, nil
 	}
 	generation := uint64(0)
@@ -152,8 +153,9 @@ func (m *Module) isSymbol(number uint32, name string) bool {
 	return m.dynamic.nameAt(uint64(binary.LittleEndian.Uint32(b[:]))) == name
 }
 
-// ownThreadLocal returns the place of a variable of the program itself. The program's code contains the distance from
-// the thread pointer. The program's block is the first one below it (x86-64 psABI, "TLS", variant II).
+// ownThreadLocal returns the place of a variable of the program itself. The program has no relocation for it, because
+// its code contains the distance from the thread pointer. The program's block of variables is the first one below the
+// thread pointer (x86-64 psABI, "TLS", variant II).
 func (m *Module) ownThreadLocal(value uint64) (ThreadLocal, error) {
 	for _, p := range m.File.Progs {
 		if p.Type != elf.PT_TLS {
@@ -189,10 +191,10 @@ type Word struct {
 	Value uint64
 }
 
-// Locate returns the address of the variable in a thread. thread is its thread pointer (on x86-64 the fs base, which
-// is its pthread_t). To find the variable, it follows up to two words of the thread's memory, and appends them to via.
-// The address is valid while these words keep their values. at is zero if the thread has no such variable yet. calls
-// is the number of system calls made.
+// Locate returns the address of the variable in a thread. thread is its thread pointer (on x86-64 the fs base, which is
+// its pthread_t). To find the variable, Locate follows up to two words of the thread's memory. It appends these words
+// to via and returns the result as words. The address is valid while the words keep their values. at is zero if the
+// thread has no such variable yet. calls is the number of system calls made.
 func (v *ThreadLocal) Locate(mem Memory, thread Address, via []Word) (at Address, words []Word, calls int, err error) {
 	if v.Module == 0 {
 		return thread + Address(v.offset), via, 0, nil

@@ -13,8 +13,8 @@ type FileSpan struct{ Addr, Size uint64 }
 // has no such section.
 func (m *Module) UnwindHeader() FileSpan { return m.unwind }
 
-// Content returns the bytes that the file places at addr. It returns as many as the parameter most says, or fewer if
-// the segment ends earlier. Content reads them from the file, or from the target's memory if the module has no file.
+// Content returns the bytes that the file places at addr, as many as most, or fewer if the segment ends earlier. It
+// reads them from the file, or from the target's memory if the module has no file.
 func (m *Module) Content(mem Memory, addr uint64, most int) ([]byte, error) {
 	if m.File == nil {
 		at := m.Bias + Address(addr)

@@ -86,8 +86,8 @@ func (p *packed) mapSize() (n uint64, ok bool) {
 	return n, ok && n <= uint64(len(p.b))/2
 }
 
-// text reads the next value. If the value is a text, text returns it and sets isText. Otherwise it skips the value
-// with all its contents. ok is false if the bytes end too early.
+// text reads the next value. If the value is a text, it returns the text and sets isText. Otherwise it skips the value
+// with everything inside it. ok is false if the bytes end too early.
 func (p *packed) text() (text string, isText, ok bool) {
 	if len(p.b) > 0 {
 		size, is := uint64(0), true
@@ -113,7 +113,7 @@ func (p *packed) text() (text string, isText, ok bool) {
 	return "", false, p.skip()
 }
 
-// skip skips one value with its contents. The contents of a map or an array follow it as further values. So skip
+// skip skips one value with everything inside it. The members of a map or an array are the values that follow. So skip
 // counts how many values it still has to skip.
 func (p *packed) skip() bool {
 	for left := uint64(1); left > 0; left-- {

@@ -57,8 +57,8 @@ func ReadMapped(mem mapped.Memory, mappings []mapped.Mapping) (Context, error) {
 	return Context{}, nil
 }
 
-// readAt reads the process context at an address. Its writer does not wait for readers. So the result is valid only if
-// the header is the same before and after the payload is read.
+// readAt reads the process context at an address. The program may write to it during the reading. So the result is
+// valid only if the header is the same before and after the payload is read.
 func readAt(mem mapped.Memory, at mapped.Address) (Context, error) {
 	var before, after [headerSize]byte
 	for range readTries {

@@ -18,8 +18,9 @@ func text(key, value string) []byte {
 	return slices.Concat(field(pairKey, []byte(key)), field(pairValue, field(valueString, []byte(value))))
 }
 
-// TestTexts: a value that is not clean text is left out. If an attribute comes several times, the last one counts. If
-// the environment has both its old and its new name, the new one counts.
+// TestTexts: a value with control characters, invalid bytes or too great a length is left out. If an attribute comes
+// several times, the last one counts. The environment has an old and a new attribute name. If both are present, the new
+// one counts.
 func TestTexts(t *testing.T) {
 	var c Context
 	for _, a := range []Attribute{{keyService, "first"}, {keyService, "shop"}, {keyVersion, "a\x1b[31m"}, {keyHost, "\xff"}, {keyContainer, strings.Repeat("x", maxText+1)},

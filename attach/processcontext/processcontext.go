@@ -19,7 +19,7 @@ const (
 	// maxText bounds a name or value, in bytes. Longer texts are left out.
 	maxText = 512
 	// maxAttributes bounds the number of attributes of a process. maxKeys bounds the number of names in
-	// ThreadSchema.Keys: a thread's record refers to a name by an index of one byte.
+	// ThreadSchema.Keys. A thread's record refers to a name by its index, which has one byte.
 	maxAttributes, maxKeys = 128, 256
 	// maxTracerInfo bounds the file of Datadog's tracers, in bytes.
 	maxTracerInfo = 64 << 10
@@ -44,16 +44,16 @@ type Context struct {
 	Threads ThreadSchema
 	// Source says where the context was found.
 	Source Source
-	// PublishedNS is the time of the publication, CLOCK_BOOTTIME in ns. It differs between publications of a process.
-	// It is zero if unknown.
+	// PublishedNS is the time at which the process published the context, CLOCK_BOOTTIME in ns. If the process
+	// publishes again, the time is another. It is zero if unknown.
 	PublishedNS uint64
 }
 
 // Attribute is a name and its value.
 type Attribute struct{ Key, Value string }
 
-// ThreadSchema says how threads publish their spans. Version is threadlocal.schema_version. Keys[n] is the name of the
-// attribute that a thread's record calls n.
+// ThreadSchema says how threads publish their spans. Version is threadlocal.schema_version. A thread's record refers to
+// an attribute by a number n, and Keys[n] is the attribute's name.
 type ThreadSchema struct {
 	Version string
 	Keys    []string
@@ -105,8 +105,9 @@ func Read(p *attach.Process) (Context, error) {
 // tracerInfoFile is the beginning of the file name that Datadog's tracers use.
 const tracerInfoFile = "datadog-tracer-info-"
 
-// readTracerInfo reads the newest tracer file that belongs to the process. A forked process that has not configured
-// its tracer again has only its parent's file. All values except the runtime-id are right for the child, too.
+// readTracerInfo reads the newest tracer file that belongs to the process. A forked process may have only its parent's
+// file, because it has not configured its tracer again. All values in this file are right for the child, too, except
+// the runtime-id.
 func readTracerInfo(p *attach.Process) (Context, error) {
 	files, err := p.MemoryFiles(tracerInfoFile, maxTracerInfo)
 	if err != nil {

@@ -38,7 +38,8 @@ func (p *publisher) line(t *testing.T) string {
 	return strings.TrimSpace(s)
 }
 
-// publish starts the program. It writes each argument of type []byte to a file, and passes the file.
+// publish starts the program of the tests. It writes each argument of type []byte to a file, and passes the file's name
+// instead.
 func publish(t *testing.T, args ...any) *publisher {
 	t.Helper()
 	dir := t.TempDir()
@@ -149,7 +150,8 @@ func TestRead(t *testing.T) {
 	})
 }
 
-// TestHostileMapping: whatever a program writes, ddtop reads only the program's own memory, and at most the limits.
+// TestHostileMapping: whatever a program writes into the mapping, ddtop reads only this program's memory, and not more
+// than the limits allow.
 func TestHostileMapping(t *testing.T) {
 	head := func(change func(h []byte)) []byte {
 		h := make([]byte, headerSize)
@@ -179,8 +181,8 @@ func TestHostileMapping(t *testing.T) {
 	}
 }
 
-// TestRacingWriter: a program publishes two contexts in turn, in memory that it frees. ddtop must never read a mix of
-// both.
+// TestRacingWriter: a program publishes two contexts in turn, in memory that it frees afterwards. ddtop must never read
+// a mix of both contexts.
 func TestRacingWriter(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rounds := 20_000
@@ -211,7 +213,7 @@ func TestRacingWriter(t *testing.T) {
 	}
 }
 
-// pack returns a map of MessagePack, with additional values in between.
+// pack returns a MessagePack map of the attributes, with other values in between, which the decoder must skip.
 func pack(attributes ...string) []byte {
 	b := []byte{0xde, 0, byte(len(attributes)/2 + 3)}
 	word := func(s string) { b = append(append(b, 0xd9, byte(len(s))), s...) }
@@ -243,7 +245,8 @@ func TestTracerInfo(t *testing.T) {
 	if !reflect.DeepEqual(own, want) || len(attributes) != 8 {
 		t.Errorf("it says %+v, not %+v; %v", own, want, attributes)
 	}
-	// A forked child that has not configured its tracer does not count as a second process with this runtime-id.
+	// A forked child that has not configured its tracer has its parent's file. ddtop must not use the parent's
+	// runtime-id for the child.
 	fmt.Fprintln(p.in, "fork")
 	pid, err := strconv.Atoi(p.line(t))
 	if err != nil {
@@ -256,8 +259,8 @@ func TestTracerInfo(t *testing.T) {
 	}
 }
 
-// TestLooksLikeTracerInfo: a file in the root folder can have the name of a memfd. A program can open it without the
-// right to read it. ddtop must not use such a file.
+// TestLooksLikeTracerInfo: a file in the root folder can have the same name as a memfd. A program can have this file
+// open without the right to read it. ddtop must not read such a file for the program.
 func TestLooksLikeTracerInfo(t *testing.T) {
 	path := "/memfd:" + tracerInfoFile + "file" + strconv.Itoa(os.Getpid())
 	f, err := os.Create(path)

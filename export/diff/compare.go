@@ -27,7 +27,8 @@ import (
 // maxCompared limits the functions in each table of WriteDifference. The table shows the largest differences.
 const maxCompared = 20
 
-// Comparable is one of two compared measurements. It has the weights of one metric by stack and state.
+// Comparable is one of two compared measurements. It has the weight of each stack and state in one metric, such as CPU
+// time.
 type Comparable struct {
 	// About describes the measurement in one line.
 	About string
@@ -93,7 +94,8 @@ func CompareProfile(p *profile.Profile, metric flamegraph.Metric) (Comparable, e
 	for _, s := range p.Sample {
 		var names []string
 		for _, l := range slices.Backward(s.Location) {
-			// In ddtop's profiles, only locations of C functions have addresses.
+			// In ddtop's profiles, only locations of C functions have addresses. So an address shows that this frame is
+			// a C function.
 			if word := s.Label[weights.LabelDdtopState]; len(word) == 1 && l.Address != 0 && chanceNative(word[0]) {
 				continue
 			}
@@ -150,8 +152,8 @@ func (c comparison) add(of int, name string, v float64) {
 	c[name][of] += v
 }
 
-// sorted returns the names, the one with the largest difference first. The name of time without a stack (NoStack)
-// comes last. Its difference says little, because it depends on which stacks could be read.
+// sorted returns the names, the one with the largest difference first. NoStack, the name for time without a stack,
+// comes last. Its difference says little about the program, because it depends on which stacks ddtop could read.
 func (c comparison) sorted() []string {
 	size := func(name string) float64 { return math.Abs(c[name][1] - c[name][0]) }
 	last := func(name string) int {
@@ -165,8 +167,8 @@ func (c comparison) sorted() []string {
 	})
 }
 
-// idleState reports whether time in a state is left out of the comparison by function, as in the flamegraph of
-// elapsed time.
+// idleState reports whether time in a state is left out of the comparison by function. The flamegraph of elapsed time
+// leaves out the same states.
 func idleState(state string, metric flamegraph.Metric) bool {
 	s, ok := gvl.ParseState(state)
 	return metric == flamegraph.Wall && ok && s.Idle()

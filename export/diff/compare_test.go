@@ -20,8 +20,8 @@ func measured(s exporttest.Shop) weights.Measured {
 	return weights.Measured{Process: s.Proc, Dict: s.Dict, Weights: s.Weights}
 }
 
-// laterShop is the shop measured for half as long, with half of the times. Per second, garbage collection in
-// Reports#build takes four times as long. http-1 does not read.
+// laterShop is a second measurement of the invented shop. It is half as long, and most times are half as long. Per
+// second, only two things differ: garbage collection takes four times as long, and no thread waits for I/O.
 func laterShop() weights.Measured {
 	s := exporttest.NewShop()
 	s.Weights.FromNS += 15e9

@@ -53,7 +53,8 @@ var partNames = [...]string{
 	partLanes: "the lanes of threads", partRoutes: "routes and jobs", partNotes: "notes", partFindings: "findings",
 }
 
-// Flags in a weight. Each means that a value of this kind follows the weight's wall time.
+// Flags of a weight, which is a row of numbers for the page. Each flag says that the row has one more number after the
+// wall time: the CPU time, the blame, or the index of the route.
 const (
 	weightHasCPU = 16 << iota
 	weightHasBlame
@@ -120,13 +121,13 @@ type incidentBuilder struct {
 	texts       map[string]int
 	threads     map[sampler.ThreadID]int
 	stacks      map[keptStack]int
-	// route is the index in out.Served of each EndpointID. It is zero for an endpoint whose weights were merged into
-	// another one.
+	// route has, for each EndpointID, the index of the endpoint's name in out.Served. The index is zero if the
+	// endpoint's weights were merged into another endpoint.
 	route  []int64
 	frames []sampler.FrameID
-	// cutNS is the time of the stacks that lost inner frames to a limit.
+	// cutNS is the total time of the stacks that lack inner frames because of a limit.
 	cutNS int64
-	// noLane is the number of threads that have no lane because of the limit.
+	// noLane is the number of threads that have no lane (their row in the timeline), because lanes are limited.
 	noLane int
 }
 
@@ -300,7 +301,8 @@ func (b *incidentBuilder) addThreads() {
 	}
 }
 
-// thread returns a thread's number on the page, or −1 if the thread has no lane.
+// thread returns a thread's number on the page. It returns −1 if the thread has no lane, which is its row in the
+// timeline.
 func (b *incidentBuilder) thread(id sampler.ThreadID) int {
 	if i, ok := b.threads[id]; ok {
 		return i
@@ -318,7 +320,8 @@ func (b *incidentBuilder) threadList(ids []sampler.ThreadID) []int {
 	return out
 }
 
-// otherFunction stands for all functions beyond the limit. cutFunction stands for the inner frames that a stack lost.
+// otherFunction is the name that the page shows for all functions beyond the limit. cutFunction is the name for the
+// inner frames that a stack lost to a limit.
 const (
 	otherFunction = "(more functions than are kept apart)"
 	cutFunction   = "(inner frames left out)"

@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// shownClasses is the number of classes in the table of objects. It is the same in heap.txt. Growing classes beyond
-// this number are listed, too.
+// shownClasses is the number of classes in the table of objects, on the page and in the file heap.txt of a snapshot.
+// Growing classes beyond this number are listed, too.
 const shownClasses = 30
 
 func (b *incidentBuilder) addHeap() {

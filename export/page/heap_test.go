@@ -14,8 +14,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/growth"
 )
 
-// leakingHeap is a heap in which one class gains 200 objects with each of ten counts. The heap has more classes than
-// a page lists, and the growing class is the smallest.
+// leakingHeap is a heap that was counted ten times. From each count to the next, one class gains 200 objects. The heap
+// has more classes than a page lists, and the growing class has the fewest objects.
 func leakingHeap(leaked string) *export.Heap {
 	watch := new(growth.Watch)
 	var c *sampler.HeapCount
@@ -32,8 +32,8 @@ func leakingHeap(leaked string) *export.Heap {
 	return export.NewHeap(sampler.Process{PID: 7}, c, watch)
 }
 
-// TestPageHasObjects: the page's table of classes has the figures that heap.json has of the same count. A page
-// without a count has no table.
+// TestPageHasObjects: the page's table of classes must have the same figures as heap.json for the same count. A page
+// without a count must have no table.
 func TestPageHasObjects(t *testing.T) {
 	n := hostileIncident("puma")
 	if data := exporttest.PageData(t, incidentPage(t, n)); data["heap"] != nil {

@@ -12,15 +12,15 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Incident collects what an incident's page shows (WriteIncident): the states of threads by columns of time, the
-// weights of stacks by slices of time, thread dumps, locks, collections, and a Stat. Its memory is bounded for a
-// measurement of any length, because columns and slices become longer over time. The page shows how much each limit
-// cut. An Incident is not safe for concurrent use.
+// Incident collects what an incident's page shows (WriteIncident). It has the states of threads by columns of time, the
+// weights of stacks by slices of time, thread dumps, locks, collections, and a Stat. A measurement of any length fits
+// into bounded memory, because columns and slices become longer over time. The page shows how much each limit cut. An
+// Incident is not safe for concurrent use.
 type Incident struct {
 	process sampler.Process
 	dict    *sampler.Dictionary
 	measure *measure.Measure
-	// collector charges weights to stacks. It is attached to the stream of the measurement.
+	// collector divides the measured time among the stacks. It reads the stream of the measurement.
 	collector *flamegraph.Collector
 	lanes     incidentLanes
 	weights   incidentWeights

@@ -26,8 +26,9 @@ func incidentPage(t testing.TB, n *Incident) []byte {
 	return b.Bytes()
 }
 
-// TestIncidentAddsUp: lanes and slices have the same time by thread and state as the flamegraph's weights. Joining
-// columns does not change the sums.
+// TestIncidentAddsUp: the page has each thread's time in lanes (rows of the timeline) and in slices (for the
+// flamegraph). Both must have the same time by thread and state as a flamegraph of the same stream. Joining columns
+// must not change the sums.
 func TestIncidentAddsUp(t *testing.T) {
 	for seed := range uint64(4) {
 		d := sampler.NewDictionary()
@@ -35,7 +36,8 @@ func TestIncidentAddsUp(t *testing.T) {
 		g := streamtest.New(seed, d)
 		n := NewIncident(p, d, nil)
 		stream := stream.New(p)
-		// Slices use the states of findings.Resting. Lanes use the states of the samples.
+		// Slices count a thread at rest as parked (findings.Resting), and lanes use the states of the samples. So each
+		// has its own flamegraph to compare with.
 		var rolling [2]*flamegraph.Rolling
 		for i := range rolling {
 			var err error
@@ -118,7 +120,8 @@ func TestIncidentAddsUp(t *testing.T) {
 	}
 }
 
-// TestCellText: the text of a lane tells where each of its columns ends.
+// TestCellText: each column in the text of a lane can be told from the next one, although columns have different
+// lengths.
 func TestCellText(t *testing.T) {
 	x := incidentLane{}
 	cell := func(ns map[gvl.State]float32) (c [gvl.NumStates]float32) {

@@ -31,7 +31,8 @@ type incidentData struct {
 	Stat    string            `json:"stat"`
 	Columns incidentColumns   `json:"columns"`
 	Threads []*incidentThread `json:"threads"`
-	// Served are the names of routes and classes of jobs. Index 0 stands for no request and no job.
+	// Served are the names of routes and classes of jobs. Index 0 means that the thread works for no request and no
+	// job.
 	Served []string `json:"served"`
 	// AllFrames is true if the flamegraph begins with all frames and with threads at rest.
 	AllFrames bool `json:"allFrames"`
@@ -110,7 +111,8 @@ func curve(n int, least float64, of func(int) float64) incidentCurve {
 	return c
 }
 
-// incidentThread is a thread with its lane of states. The lane begins in column First.
+// incidentThread is a thread with its lane, which is its row of states in the timeline. The lane begins in column
+// First.
 type incidentThread struct {
 	ID    int    `json:"id"`
 	Name  string `json:"name"`

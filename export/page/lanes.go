@@ -205,9 +205,9 @@ func (l *incidentLanes) double() {
 	}
 }
 
-// ordered returns the lanes, the busiest thread first. The parameter work has the time of each thread by state, and
-// ordered computes from it how busy the thread is. The caller counts the time of threads at rest as Parked there
-// (findings.Resting).
+// ordered returns the lanes, the lane of the busiest thread first. work has the time of each thread by state, from
+// which ordered computes how busy the thread is. In work, the caller counts a thread at rest as Parked, even if it
+// waited for I/O (findings.Resting).
 func (l *incidentLanes) ordered(work map[sampler.ThreadID]*[gvl.NumStates]int64) []*incidentLane {
 	var out []*incidentLane
 	for _, lane := range l.threads {
@@ -233,9 +233,9 @@ func (l *incidentLanes) ordered(work map[sampler.ThreadID]*[gvl.NumStates]int64)
 	return out
 }
 
-// text encodes a lane for the page's script. A column is "." if it is empty, or a letter "a" to "j" for a single
-// state. With several states, a letter "A" to "J" is the state with most of the time, and a character of cellMixes
-// follows. It encodes the second state and its share. A number after a column is how often the column repeats.
+// text encodes a lane for the page's script. A column is "." if it is empty, or a letter "a" to "j" if the thread was
+// in a single state. If it was in several states, a letter "A" to "J" is the state with the most time. The next
+// character, of cellMixes, is the second state and its share. A number after a column is how often the column repeats.
 func (x *incidentLane) text() string {
 	var b []byte
 	last, n := [2]byte{}, 0

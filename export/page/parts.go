@@ -156,8 +156,8 @@ type incidentLockKey struct {
 	object uint64
 }
 
-// incidentLock is the time for which all threads together waited for a lock, in ns: by the waiting thread, by the
-// holder during the wait, and by the waiting stack.
+// incidentLock sums up how long all threads together waited for a lock, in ns. It divides this time by the waiting
+// thread, by the thread that held the lock, and by the stack of the waiting thread.
 type incidentLock struct {
 	key             incidentLockKey
 	ns              int64

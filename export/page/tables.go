@@ -50,8 +50,8 @@ func (b *incidentBuilder) served(name string) int {
 	return 0
 }
 
-// innermost returns the function under which a reader best finds the time of a stack. It is the innermost function of
-// the program's own code, or else the innermost function.
+// innermost returns the function by which the page names a stack: the innermost function of the program's own code. If
+// the stack has no such function, it is the innermost function.
 func (b *incidentBuilder) innermost(id sampler.StackID) int {
 	if id == 0 {
 		return -1

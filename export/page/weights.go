@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// incidentSliceNS is the length of a slice of time in ns before any slices are merged. If there are too many
-	// weights, slices are merged. Once at most twice minIncidentSlices slices are left, the stacks with the least
-	// weight lose inner frames instead.
+	// incidentSliceNS is the length of a slice of time at the start, in ns. If there are too many weights, adjacent
+	// slices are merged. When at most twice minIncidentSlices slices are left, slices are not merged further. The
+	// stacks with the least weight then lose inner frames.
 	incidentSliceNS   = int64(100e6)
 	minIncidentSlices = 60
 	maxIncidentSlices = 1024
@@ -184,8 +184,8 @@ func joinWeights(a, b map[flamegraph.Key]incidentWeight) map[flamegraph.Key]inci
 // maxShed limits how often shed halves stacks. After 24 times, no frame is left of even the deepest stack.
 const maxShed = 24
 
-// shed drops the inner half of the stacks of the lightest entries, and merges entries that have become equal. It
-// repeats this until about n entries are left. The time remains with the thread, the state and the route.
+// shed drops the inner half of the stacks with the least weight, and merges entries that have become equal. It repeats
+// this until about n entries are left. An entry with a shortened stack keeps its time, thread, state and route.
 func (x *incidentWeights) shed(n int) {
 	for range maxShed {
 		if x.entries <= n {
@@ -203,8 +203,8 @@ func (x *incidentWeights) shed(n int) {
 			break
 		}
 		slices.Sort(all)
-		// About half of the shortened stacks become equal to another stack. So it shortens two for each entry too
-		// many.
+		// About half of the shortened stacks become equal to another stack, and are merged with it. So shed shortens
+		// two stacks for each entry that it must remove.
 		least := all[min(2*(x.entries-n), len(all)-1)]
 		halves := make(map[sampler.StackID]sampler.StackID)
 		x.each(func(k *flamegraph.Key, w incidentWeight) {

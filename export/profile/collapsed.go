@@ -58,8 +58,8 @@ func CollapsedValue(v int64, metric flamegraph.Metric) int64 {
 	return v
 }
 
-// collapseOwn writes the tree of the program's own code, in which other frames are merged into runs. It omits the
-// number of frames from the name of a run, so that a run has the same name in two measurements.
+// collapseOwn writes the tree of the program's own code. Adjacent frames of other code are merged into one frame, a
+// run. The name of a run leaves out the number of its frames, so that a run has the same name in two measurements.
 func (m Measured) collapseOwn(out *bufio.Writer, metric flamegraph.Metric) {
 	whole := flamegraph.NewBuilder(m.Dict).Build(m.Weights, flamegraph.Options{Metric: metric,
 		Root: func(id sampler.ThreadID) string {

@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Labels of a pprof sample (docs/reference/cli.md lists them all). If Datadog's Ruby profiler has a label, it has the
-// same name here. The thread's label has the native thread's id and ddtop's own: "4253 (3)".
+// Labels of a pprof sample (docs/reference/cli.md lists them all). A label that Datadog's Ruby profiler has, too, has
+// Datadog's name here. The value of labelThreadID has the native thread's id and then ddtop's own id: "4253 (3)".
 const (
 	labelThreadID   = "thread id"
 	labelThreadName = "thread name"
@@ -24,12 +24,13 @@ const (
 	// that code, if it has one.
 	labelOrigin = "origin"
 	labelGem    = "gem"
-	// Labels of the request or job for which the thread works. The values of the spans are numbers.
+	// Labels of the request or job for which the thread works. The values of the two span ids are numbers, and other
+	// values are text.
 	labelEndpoint = "trace endpoint"
 	labelSpan     = "span id"
 	labelRootSpan = "local root span id"
 	labelTrace    = "trace id" // 32 digits of hexadecimal
-	// labelEnd is the end of a sample, a number of ns since 1970.
+	// labelEnd is the time at which the sample's interval ends, in ns since 1970.
 	labelEnd = "end_timestamp_ns"
 )
 
@@ -44,8 +45,8 @@ const (
 	EventGC = "gc"
 )
 
-// GCFrame is the outermost frame of samples taken during a collection. The frames of the interrupted code are inward
-// of it.
+// GCFrame is the outermost frame of samples taken during a collection. Inside it are the frames of the code that the
+// collection interrupted.
 const GCFrame = "Garbage Collection"
 
 // datadogGCReasons and datadogGCCauses translate Ruby's words for why it collects into Datadog's.
@@ -116,8 +117,8 @@ func (b *profileBuilder) serving(sample *profile.Sample, id flamegraph.EndpointI
 	if s.Name != "" {
 		sample.Label[labelEndpoint] = []string{flamegraph.Printable(s.Name)}
 	}
-	// A span's id is unsigned and a label is signed. A large id becomes negative, as in the tracers' libraries: all
-	// its bits are kept.
+	// A span's id is an unsigned number, but a label's number is signed. So a large id becomes negative here, with all
+	// its bits kept. The tracers' libraries do the same.
 	if s.Span != 0 {
 		setNumber(sample, labelSpan, int64(s.Span))
 	}

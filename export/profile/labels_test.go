@@ -16,8 +16,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// labelRun is the input of a profile, made of the shop's stream. It has a timeline and sums, and one of its threads
-// has no name.
+// labelRun is a measurement of the invented shop, as input for a profile. It has a timeline and sums, and one of its
+// threads has no name.
 func labelRun(t *testing.T) Measured {
 	t.Helper()
 	s := exporttest.NewShop()
@@ -43,8 +43,8 @@ func labelRun(t *testing.T) Measured {
 	return m
 }
 
-// labelsAt returns the expected labels of a thread's sample around an instant. ms counts from the first sample of
-// Shop.Stream. Ticks are 5 ms apart, and a state begins in the middle between two ticks.
+// labelsAt returns the labels that a sample of a thread must have at a given time. ms is this time, counted from the
+// first sample of Shop.Stream. Samples are 5 ms apart, and a state begins in the middle between two samples.
 func labelsAt(thread int, ms float64) map[string]string {
 	tid := 4250 + thread
 	if thread == 1 {
@@ -86,8 +86,8 @@ func labelsAt(thread int, ms float64) map[string]string {
 	return out
 }
 
-// allLabels returns a sample's labels, but not the end of its time. endMS is this end, counted as in labelsAt. It is
-// -1 if the sample has no end.
+// allLabels returns all labels of a sample except its end time. endMS is the end time in ms, counted as in labelsAt. It
+// is -1 if the sample has no end time.
 func allLabels(t *testing.T, m Measured, s *profile.Sample) (labels map[string]string, endMS float64) {
 	t.Helper()
 	labels, endMS = map[string]string{}, -1
@@ -162,7 +162,7 @@ func TestProfileLabelsOfAKnownRun(t *testing.T) {
 	if !reflect.DeepEqual(wall, want) {
 		t.Errorf("ms by thread and state %v, want %v", wall, want)
 	}
-	// A profile without timestamps has the same sums.
+	// A profile without timestamps must have the same sums as one with timestamps.
 	m.Timeline = nil
 	if p, err = Profile(m); err != nil {
 		t.Fatal(err)
@@ -180,8 +180,8 @@ func TestProfileLabelsOfAKnownRun(t *testing.T) {
 	}
 }
 
-// TestGCLabels: every reason of a collection has the words that Datadog uses. If several bits are set, the labels
-// name the reason that Ruby names.
+// TestGCLabels: each of Ruby's reasons for a collection gets the words that Datadog uses. If a collection has several
+// reasons, the labels name the reason that Ruby itself names.
 func TestGCLabels(t *testing.T) {
 	for _, c := range []struct {
 		reason uint16

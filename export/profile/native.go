@@ -46,7 +46,8 @@ func (b *profileBuilder) nativeLocation(f sampler.Frame) *profile.Location {
 	return l
 }
 
-// innermost returns the innermost Ruby frame of the stack. It decides the gem, because C functions belong to no gem.
+// innermost returns the innermost Ruby frame of the stack. A C function belongs to no gem, so the gem of this frame is
+// the gem of the sample.
 func (b *profileBuilder) innermost() (f sampler.Frame) {
 	for _, id := range b.frames {
 		if f = b.m.Dict.Frame(id); !f.IsNative() {

@@ -15,8 +15,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// servedShop is the shop with its first entry split into three requests and the time without a request. One of the
-// requests has no name.
+// servedShop is the invented shop, but the time of its first entry is divided among three requests and no request. One
+// of the requests has no name.
 func servedShop() Measured {
 	m := measured(exporttest.NewShop())
 	served := func(name string, span uint64) flamegraph.Served {

@@ -13,11 +13,11 @@ const (
 	// maxTimeline limits the intervals of a Timeline. An interval takes about 100 bytes. Intervals past the limit are
 	// only summed up.
 	maxTimeline = 1 << 20
-	// timelineMergeNS limits the length to which adjacent intervals with the same thread, stack and state are merged,
-	// in ns.
+	// timelineMergeNS is the longest interval that results from merging, in ns. Adjacent intervals are merged if their
+	// thread, stack and state are the same.
 	timelineMergeNS = 100_000_000
-	// maxTimelineBack limits the number of earlier intervals of a thread that Add searches. It searches because CPU
-	// time comes without elapsed time, and belongs to an interval that is already in the list.
+	// maxTimelineBack limits how many earlier intervals of a thread Add searches. Add gets CPU time separately from
+	// elapsed time, and searches the interval in which the CPU time was used.
 	maxTimelineBack = 64
 )
 
@@ -26,21 +26,21 @@ const (
 // equal. A Timeline is not safe for concurrent use.
 type Timeline struct {
 	list []charged
-	// last is the index in list of each thread's latest interval.
+	// last has, for each thread, the index of its latest interval in list.
 	last map[sampler.ThreadID]int32
-	// early has the weights that came without elapsed time and found no recent interval with their key. They are added
-	// to the key's next interval.
+	// early has weights without elapsed time, such as CPU time, for which the list has no recent interval with the same
+	// key. They are added to the next interval with this key.
 	early map[flamegraph.Key]flamegraph.Weights
 	// rest has the sums of the weights that came after the list was full.
 	rest  map[flamegraph.Key]flamegraph.Weights
 	limit int
-	// cutNS is when the list became full. lastNS is the time of the latest charge. Both are in ns of CLOCK_MONOTONIC,
-	// and zero before that happens.
+	// cutNS is when the list became full, or zero if it is not full. lastNS is the time of the latest call of Add, or
+	// zero before the first one. Both are in ns of CLOCK_MONOTONIC.
 	cutNS, lastNS int64
 }
 
-// charged has the weights that were charged to a key up to endNS. before is the index of the thread's previous
-// interval, or −1.
+// charged is an interval of a thread: the weights that were added to a key, up to the time endNS. before is the index
+// of the thread's previous interval, or −1.
 type charged struct {
 	flamegraph.Entry
 	endNS  int64
@@ -59,7 +59,7 @@ func NewTimeline() *Timeline {
 // CLOCK_MONOTONIC. It returns 0 if the list has all intervals.
 func (t *Timeline) CutNS() int64 { return t.cutNS }
 
-// Add adds weights from a Collector. If they include elapsed time, that time ends at atNS.
+// Add adds weights from a Collector. If they include elapsed time, the interval ends at atNS.
 func (t *Timeline) Add(atNS int64, k flamegraph.Key, w flamegraph.Weights) {
 	if k.Ran {
 		return // stacks of running threads only divide the weights of a Rolling (flamegraph.Ran)

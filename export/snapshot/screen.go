@@ -219,7 +219,8 @@ func (p *painter) run(run string, x, y, cells int, s ScreenStyle) {
 	p.printf(">%s</text>\n", xmlText(run))
 }
 
-// isBlock reports whether block draws a grapheme: U+2580 to U+2590 without the shades, and U+2594, U+2595.
+// isBlock reports whether a grapheme is a block element that the function block draws: U+2580 to U+2590 without the
+// shades, and U+2594, U+2595.
 func isBlock(t string) bool {
 	r := []rune(t)
 	return len(r) == 1 && (r[0] >= 0x2580 && r[0] <= 0x2590 || r[0] == 0x2594 || r[0] == 0x2595)

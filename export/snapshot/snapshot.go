@@ -30,7 +30,8 @@ const (
 	heapJSONFile   = "heap.json"
 )
 
-// maxSnapshotNames limits how many names with numbers are tried if a snapshot of the same second exists.
+// maxSnapshotNames limits how many names are tried, each with another number at its end, if a snapshot of the same
+// second exists.
 const maxSnapshotNames = 100
 
 // Snapshot is the data that the snapshot key saves. If a field is nil, or Screen has no rows, the folder lacks the

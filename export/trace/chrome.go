@@ -17,8 +17,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// The first thread ids of rows in a Chrome trace that represent no native thread. Each kind of row has chromeTIDs
-// ids. They are larger than every id of Linux, whose limit is 2^22.
+// Chrome's format needs a thread id for each row. These are the first ids of the rows that represent no native thread.
+// Each kind of row has chromeTIDs ids. They are larger than every thread id of Linux, whose limit is 2^22.
 const (
 	chromeLockTID   = 1_000_000_000 // the GVL of a ractor, by its number
 	chromeThreadTID = 1_500_000_000 // a thread without a native one, by ddtop's id
@@ -50,8 +50,8 @@ type chromeEvent struct {
 	Args  any    `json:"args,omitempty"`
 }
 
-// chromeArgs are the arguments of a slice. The last four belong to a wait for the GVL that is known exactly. Such a
-// wait can have several slices.
+// chromeArgs are the arguments of a slice. The last four are for a wait for the GVL that exact mode measured, which can
+// have several slices.
 type chromeArgs struct {
 	At   string `json:"at,omitempty"`
 	In   string `json:"in,omitempty"`
@@ -89,12 +89,13 @@ var chromeColors = [gvl.NumStates]string{
 }
 
 // WriteChrome writes a trace in Chrome's trace event format, for https://ui.perfetto.dev and chrome://tracing. Each
-// thread has a track with a slice for each state, and a track with a slice for each request or job. Another track
-// shows who holds the GVL. Counters show the number of threads that wait for the GVL, CPU use, memory and allocations.
-// Marks show notes, and the beginnings of collections, of threads and of exactly known time. An exactly known wait
-// names the holders of the GVL. Within its slice is a second one, from the time when the thread was chosen as the next
-// holder. Times are in µs since the first sample of all traces. WriteChrome streams its output, and keeps only the
-// numbers of the stacks in memory.
+// thread has a track with a slice for each state, and a track with a slice for each request or job. Another track shows
+// who holds the GVL. Counters show the number of threads that wait for the GVL, CPU use, memory and allocations. Marks
+// show notes, and the beginnings of collections, of threads and of exactly known time.
+//
+// An exactly known wait names the holders of the GVL. The slice of such a wait contains a second slice, which begins
+// when the thread was chosen as the next holder. Times are in µs since the first sample of all traces. WriteChrome
+// streams its output, and keeps only the numbers of the stacks in memory.
 func WriteChrome(w io.Writer, list []*Trace) error {
 	base, start := traceStart(list)
 	out := chromeWriter{w: bufio.NewWriter(w)}
@@ -134,7 +135,8 @@ func (o *chromeWriter) text(s string) {
 	}
 }
 
-// begin writes the text s, with which a list begins. The next element is the first of this list.
+// begin writes s, the text with which a list begins. It also notes that the next element is the first of this list, so
+// that no comma precedes it.
 func (o *chromeWriter) begin(s string) {
 	o.text(s)
 	o.first = true
@@ -353,7 +355,7 @@ func (c *chromeProcess) counters() {
 	for _, p := range t.memory {
 		c.counter("memory", "MB", p.atNS, float64(p.value)/1e6)
 	}
-	// A rate is shown from the start of the interval over which it was measured.
+	// A rate is measured over an interval. The trace shows it from the start of this interval.
 	rate := func(name, key string, list []tracePoint, scale float64) {
 		for i := 1; i < len(list); i++ {
 			a, b := list[i-1], list[i]

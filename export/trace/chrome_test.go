@@ -148,8 +148,8 @@ func TestChromeMicros(t *testing.T) {
 	}
 }
 
-// TestChromeStacks: following a slice's frames from its node to the root gives the frames of its stack. The slice has
-// the name of the innermost frame.
+// TestChromeStacks: the file has stacks as a tree of frames. The path from a slice's node to the root must be the
+// frames of the slice's stack. The slice has the name of the innermost frame.
 func TestChromeStacks(t *testing.T) {
 	m := shopMeasured(t)
 	events, text := chromeOf(t, m, m)
@@ -188,9 +188,9 @@ func TestChromeStacks(t *testing.T) {
 	}
 }
 
-// exactMeasured is 10 ms of two threads, from a stream that knows all changes. Thread 1 holds the GVL for 3 ms.
-// Thread 2 waits for the GVL for 1.5 ms, and is the chosen thread for the last 20.5 µs. Then thread 2 holds the GVL
-// for 3 ms and ends. After that, a thread that no sample lists holds the GVL for 0.5 µs.
+// exactMeasured is 10 ms of two threads, from a stream that knows all changes of the GVL. Thread 1 holds the GVL for 3
+// ms. Thread 2 waits for the GVL for 1.5 ms, and in the last 20.5 µs it is already chosen as the next holder. Then
+// thread 2 holds the GVL for 3 ms and ends. After that, a thread that no sample lists holds the GVL for 0.5 µs.
 func exactMeasured() measured {
 	d := sampler.NewDictionary()
 	d.SetThread(sampler.ThreadInfo{ID: 1, TID: 71, Main: true})
@@ -222,8 +222,8 @@ func exactMeasured() measured {
 	return measured{Trace: t}
 }
 
-// TestChromeExact: exact times are in the file to the nanosecond. A wait is one slice. It has the holders, the time
-// without a CPU, and the hand-over.
+// TestChromeExact: the file has exactly known times to the nanosecond. A wait for the GVL is one slice, with the
+// holders of the GVL, the time without a CPU, and the hand-over.
 func TestChromeExact(t *testing.T) {
 	events, _ := chromeOf(t, exactMeasured())
 	var got []string

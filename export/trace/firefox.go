@@ -14,16 +14,16 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// firefoxVersion is the version of the processed profile format that is written. It is the last version in which
-// tables and strings belong to a thread. The profiler upgrades older versions.
+// firefoxVersion is the version of the processed profile format that is written. It is the last version in which each
+// thread has its own tables and strings. The profiler converts older versions when it opens them.
 const firefoxVersion = 55
 
 // The categories of a Firefox profile are gvl's states in their order, followed by the origins of frames.
 // firefoxOrigins is the index of the first origin.
 const firefoxOrigins = int(gvl.NumStates)
 
-// firefoxColors are colours by the profiler's names. The profiler treats transparent as idle. It requires a grey
-// category, and uses this for samples that have none.
+// firefoxColors are the colours of states, as the profiler names them. The profiler treats the category "transparent"
+// as idle. It requires a grey category, which it uses for samples without a category.
 var firefoxColors = [gvl.NumStates]string{
 	gvl.Unknown: "grey", gvl.Running: "green", gvl.Stalled: "magenta", gvl.GC: "purple", gvl.Waiting: "red", gvl.Native: "lightblue",
 	gvl.IO: "blue", gvl.Lock: "orange", gvl.Parked: "transparent", gvl.Sleeping: "transparent",
@@ -118,7 +118,7 @@ type firefoxThread struct {
 	Stacks  firefoxTable   `json:"stackTable"`
 	Frames  firefoxTable   `json:"frameTable"`
 	Funcs   firefoxTable   `json:"funcTable"`
-	// Resources are the origins of functions. Here they are gems.
+	// Resources say where functions come from. ddtop lists gems here.
 	Resources     firefoxTable `json:"resourceTable"`
 	NativeSymbols firefoxTable `json:"nativeSymbols"`
 	Markers       firefoxTable `json:"markers"`

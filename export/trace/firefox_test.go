@@ -37,9 +37,9 @@ func TestFirefoxGolden(t *testing.T) {
 	golden.Check(t, "firefox.json", b.Bytes())
 }
 
-// firefoxTables has the columns of the format's tables, by src/types/profile.ts and the crate
-// fxprof-processed-profile (version 55). A value names the table that the column refers to. A "?" behind it allows
-// null, a "-" allows -1.
+// firefoxTables has the columns of the format's tables, as in src/types/profile.ts and the crate
+// fxprof-processed-profile (version 55). The value of a column is the table whose indexes the column contains. A "?" at
+// its end allows null, a "-" allows -1.
 var firefoxTables = map[string]map[string]string{
 	"samples":       {"stack": "stackTable", "time": "", "weight": "", "threadCPUDelta": ""},
 	"stackTable":    {"prefix": "stackTable?", "frame": "frameTable"},
@@ -179,7 +179,8 @@ func TestFirefoxFields(t *testing.T) {
 	empty, _ := firefoxOf(t, measured{Trace: New(sampler.Process{PID: 3}, sampler.NewDictionary())})
 	checkFirefox(t, empty)
 
-	// Weights must equal the wall time in the pprof file, by state. CPU deltas must equal its CPU time.
+	// The weights of samples, summed up by state, must equal the wall time in the pprof file. The CPU deltas must equal
+	// its CPU time.
 	wall, wantWall := map[string]int64{}, map[string]int64{}
 	var cpu, wantCPU int64
 	for _, m := range list {
@@ -220,7 +221,8 @@ func TestFirefoxFields(t *testing.T) {
 		t.Errorf("wall %v and CPU %d, pprof has %v and %d", wall, cpu, wantWall, wantCPU)
 	}
 	for kind, state := range map[string]gvl.State{"GVL wait": gvl.Waiting, "GC": gvl.GC, "Stalled": gvl.Stalled, "IO": gvl.IO, "Lock": gvl.Lock} {
-		// A float64 of several seconds in ms rounds the nanoseconds.
+		// Times in the file are float64 values in ms. After several seconds they are too coarse for single nanoseconds,
+		// so 1000 ns of difference are allowed.
 		if d := markers[kind] - wantWall[state.String()]; d < -1000 || d > 1000 {
 			t.Errorf("the markers of %s last %d ns, the state %d", kind, markers[kind], wantWall[state.String()])
 		}

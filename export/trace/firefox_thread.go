@@ -58,8 +58,8 @@ func newFirefoxBuilder(t *Trace, th *traceThread, base int64) *firefoxBuilder {
 		t: t, dict: dict, base: base, out: out, strings: firefoxStrings{out, make(map[string]int)}, stacks: make(map[firefoxStackKey]int),
 		frames: make(map[firefoxFrameKey]int), funcs: make(map[flamegraph.FuncKey]int), gems: make(map[string]int),
 	}
-	// The Firefox Profiler ignores the CPU time of the first sample, because a sample's CPU time is the change since
-	// the sample before. So the first sample here is one of zero length.
+	// In this format, a sample's CPU time is the change since the sample before. So the Firefox Profiler ignores the
+	// CPU time of the first sample. An additional sample of zero length comes first, so that no CPU time is lost.
 	first := th.spans[0]
 	b.sample(traceSpan{fromNS: first.fromNS, toNS: first.fromNS, stack: first.stack, state: first.state})
 	for _, s := range th.spans {
@@ -163,8 +163,9 @@ func (b *firefoxBuilder) resource(f sampler.Frame) int {
 	return n
 }
 
-// marker adds a marker for the span e if the thread waited in it. w is the wait for the GVL, with exactly known ends,
-// of which e is a part. w is nil if there is none. Running and idle time gets no marker, because the samples show it.
+// marker adds a marker for the span e if the thread waited or was in the collector. Running and idle time gets no
+// marker, because the samples show it. If e is part of a wait for the GVL with exactly known ends, w is this wait.
+// Otherwise w is nil.
 func (b *firefoxBuilder) marker(e traceSpan, w *traceWait) {
 	var kind string
 	switch e.state {

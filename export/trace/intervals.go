@@ -19,8 +19,8 @@ import (
 // version changes if readers of the old format cannot read the new one.
 const intervalsVersion = 1
 
-// maxListedThreads limits how many written threads are remembered. After this many, a thread may be written a second
-// time.
+// maxListedThreads limits how many threads an Intervals remembers as already written. After this many, it may write a
+// thread a second time.
 const maxListedThreads = 1 << 16
 
 // The types of lines, by the value of "type". The field names are a contract.
@@ -168,7 +168,7 @@ type Intervals struct {
 	// held is the latest hold of each ractor's GVL. It is written only when it has ended, because a hold is one line.
 	held map[sampler.RactorID]gvl.LockInterval
 	gc   gvl.GCInterval // not written yet
-	// native tracks the threads that stay in known C functions.
+	// native finds the times in which a thread stays in the same C functions.
 	native gvl.NativeStays
 
 	samples, firstLost, lost uint64
@@ -306,7 +306,7 @@ func (x *Intervals) Tick(k *gvl.Tick) {
 	x.native.Feed(k, x.stayed)
 }
 
-// stayed writes the C functions in which a thread stayed, and from when until when it certainly stayed there.
+// stayed writes the C functions in which a thread stayed, and the time in which it certainly did not leave them.
 func (x *Intervals) stayed(id sampler.ThreadID, stay *gvl.NativeStay) {
 	stack := x.dict.NativeStack(&sampler.Thread{Stack: stay.Stack, Native: stay.Native})
 	if stay.ToNS <= stay.FromNS || stack.Empty() {

@@ -36,8 +36,8 @@ func (t *Trace) serve(th *traceThread, i *gvl.Interval) {
 	}
 }
 
-// servedName returns the name of a request or job. It is called only at the end of the measurement, because a name may
-// become known late.
+// servedName returns the name of a request or job. Call it only at the end of the measurement, because ddtop may learn
+// a name after the request has begun.
 func servedName(dict *sampler.Dictionary, s *servedSpan) string {
 	w := dict.Work(s.work)
 	if w.Endpoint == "" {

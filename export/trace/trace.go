@@ -27,9 +27,10 @@ const (
 	tracePointNS = 100_000_000
 )
 
-// Trace keeps what happened in order of time, for formats with a time axis: Firefox Profiler and Chrome trace. It
-// consumes the same stream as every other export. So its times by thread, stack and state agree with the other exports
-// to the ns. It gets CPU time as a flamegraph.Sink. A Trace is not safe for concurrent use.
+// Trace keeps what happened in order of time, for formats with a time axis: Firefox Profiler and Chrome trace. It reads
+// the same stream as every other export. So its times by thread, stack and state agree with other exports to the ns.
+// CPU time comes from a flamegraph.Collector, for which a Trace is a flamegraph.Sink. A Trace is not safe for
+// concurrent use.
 type Trace struct {
 	gvl.Ignore
 	process sampler.Process
@@ -87,8 +88,9 @@ type Cycles struct {
 	known bool
 }
 
-// Take adds a collection if one has begun since the last sample and room returns true. room is called with the
-// collection's time. Call Take only for samples s in which the collector was read.
+// Take adds a collection to the list if one has begun since the last sample. It first calls room with the time of the
+// sample. If room returns false, the list is full, and Take only counts the collection. Call Take only for samples s in
+// which the collector was read.
 func (c *Cycles) Take(s *sampler.Sample, room func(atNS int64) bool) {
 	switch {
 	case !c.known || c.count == s.GC.Count:
@@ -175,7 +177,7 @@ func (t *Trace) Waited(w *gvl.Wait) {
 	}
 }
 
-// Ended notes that samples have not listed a thread since atNS.
+// Ended notes that a thread has ended: no sample since atNS has listed it.
 func (t *Trace) Ended(slot int, atNS int64) {
 	if th := t.slots[slot]; th != nil {
 		th.endedNS = atNS
@@ -255,7 +257,7 @@ func (t *Trace) describe(th *traceThread, i *gvl.Interval) uint32 {
 	if th.words[i.State] != 0 && th.detail[i.State] == d {
 		return th.words[i.State]
 	}
-	// The text has no duration, because the span has one.
+	// The text has no duration, because the span itself shows its length.
 	text := gvl.Describe(gvl.ThreadState{Thread: i.Thread, State: i.State, Detail: d}, t.dict)
 	text = strings.Replace(text, " "+units.ProseDuration(0), "", 1)
 	n, ok := t.words[text]
@@ -309,7 +311,7 @@ func (th *traceThread) addCPU(k flamegraph.Key, ns int64) {
 	}
 }
 
-// onCPU reports whether a thread in this state can use a CPU all the time.
+// onCPU reports whether a thread in this state can use a CPU all the time. Spans of such states are not merged.
 func onCPU(s gvl.State) bool {
 	return s == gvl.Running || s == gvl.GC || s == gvl.Native
 }

@@ -110,7 +110,8 @@ func TestTraceAgreesWithWeights(t *testing.T) {
 	}
 }
 
-// TestTraceIsBounded: behind the limit no span is kept. The trace's comment says from when on spans are missing.
+// TestTraceIsBounded: when the limit is reached, the trace keeps no further spans. Its comment says from when on spans
+// are missing.
 func TestTraceIsBounded(t *testing.T) {
 	m := shopMeasured(t)
 	trace := New(m.process, m.dict)

@@ -20,21 +20,23 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// kept keeps the intervals and waits that a stream.Stream makes of a process's samples, while all changes of the GVL
-// are known.
+// kept collects the intervals and waits that a stream.Stream computes from a process's samples. It also keeps the time
+// in which exact mode knows all changes of the GVL.
 type kept struct {
 	gvl.Ignore
 	measure   *measure.Measure
 	tids      map[sampler.ThreadID]int32
 	intervals []gvl.Interval
 	waits     []gvl.Wait
-	// noCPU is how long a native thread had no CPU before a change, by thread and time of the change.
+	// noCPU is how long a native thread was without a CPU just before a change of the GVL. The key is the thread and
+	// the time of the change.
 	noCPU map[threadAt]int64
-	// now is the current interval in which all changes are known. longest is the longest such interval.
+	// now is the current piece of time in which all changes of the GVL are known. longest is the longest such piece so
+	// far.
 	now, longest known
 }
 
-// known is an interval between two samples in which all changes are known.
+// known is a piece of time, from one sample to a later one, in which exact mode knows all changes of the GVL.
 type known struct{ fromNS, toNS int64 }
 
 // threadAt is a native thread at an instant.
@@ -43,7 +45,7 @@ type threadAt struct {
 	atNS int64
 }
 
-// The places in which a thread can be. They are indexes.
+// The places in which a thread can be, as indexes of arrays: with the GVL, in the queue for it, or neither.
 const (
 	holding = iota
 	waiting
@@ -51,7 +53,7 @@ const (
 	places
 )
 
-// placeOf returns the place of a thread in a state.
+// placeOf returns the place (holding, waiting or released) that a thread's state belongs to.
 func placeOf(s gvl.State) int {
 	switch {
 	case s.Held():
@@ -78,7 +80,7 @@ func (k *kept) Tick(x *gvl.Tick) {
 	}
 }
 
-// follow begins to keep what the samples of a process show.
+// follow prepares to collect the intervals and waits of a process. Samples come later, by take.
 func (k *kept) follow(s *live.Source) {
 	k.tids, k.noCPU = make(map[sampler.ThreadID]int32), make(map[threadAt]int64)
 	k.measure = measure.New(s.Process(), s.Dictionary(), nil)
@@ -96,7 +98,7 @@ func (k *kept) take(x *sampler.Sample) {
 	k.measure.Feed(x)
 }
 
-// finish ends the stream. It skips the test if all changes are known for less than least in one piece.
+// finish ends the stream. It skips the test if the longest time in which all changes are known is shorter than least.
 func (k *kept) finish(t *testing.T, least time.Duration) {
 	t.Helper()
 	k.measure.Stream().Finish()
@@ -162,7 +164,8 @@ func followExactly(t *testing.T, pid int, d time.Duration, o live.ExactOptions, 
 	return report
 }
 
-// eventsOf are the waits and holds that Ruby logged between two instants, by native thread.
+// eventsOf are the waits that Ruby logged between two instants, and how often each thread got the GVL. The keys are the
+// ids of native threads.
 type eventsOf struct {
 	waits map[int32][]toldSpan
 	turns map[int32]int
@@ -173,8 +176,8 @@ type toldSpan struct {
 	fromNS, toNS int64
 }
 
-// toldBy returns the whole waits between two instants, and how often each thread got the GVL. It identifies threads by
-// their objects, because one thread can log READY for another one.
+// toldBy returns what Ruby logged between two instants: the waits that are entirely in between, and how often each
+// thread got the GVL. It pairs the events by the thread's object, because one thread can log READY for another one.
 func toldBy(log *eventlog.Log, from, to int64) eventsOf {
 	e := eventsOf{make(map[int32][]toldSpan), make(map[int32]int)}
 	ready := make(map[uint64]int64)
@@ -195,13 +198,13 @@ func toldBy(log *eventlog.Log, from, to int64) eventsOf {
 	return e
 }
 
-// beside is a wait in exact mode, with how long its thread had no CPU just before it, in ns.
+// beside is a wait that exact mode measured. before is how long its thread had no CPU just before the wait, in ns.
 type beside struct {
 	gvl.Wait
 	before int64
 }
 
-// withNeighbours returns the waits by native thread, each with the time without a CPU before it.
+// withNeighbours returns the waits of each native thread, together with the time without a CPU just before each wait.
 func withNeighbours(k *kept) map[int32][]beside {
 	by := make(map[int32][]beside)
 	for _, w := range k.waits {
@@ -211,9 +214,10 @@ func withNeighbours(k *kept) map[int32][]beside {
 	return by
 }
 
-// matched compares waits of at least a length. of counts the waits that Ruby logged. found counts those that exact
-// mode has with both ends within slack. preempted counts the others that begin later than READY because the thread had
-// no CPU: by at most the time that the kernel counted.
+// matched compares waits that Ruby logged with waits by exact mode. of counts the logged waits that last at least
+// least. found counts those whose both ends exact mode has within slack. preempted counts others that begin later in
+// exact mode than Ruby's event READY, because the thread had no CPU. The delay must be at most the time that the kernel
+// counted.
 func matched(told map[int32][]toldSpan, k *kept, least, slack int64) (found, preempted, of int) {
 	by := withNeighbours(k)
 	for tid, waits := range told {
@@ -284,7 +288,8 @@ func exactLoad(t *testing.T, r rubytest.Ruby, name string, d time.Duration, libc
 		if sum := g[holding] + g[waiting] + g[released]; sum != to-from {
 			t.Errorf("%s: the times come to %d ns of %d", w.Name, sum, to-from)
 		}
-		// One hold can have begun before, and one can have been logged too late although its record was made in time.
+		// The counts may differ by two. One hold can have begun before the window. Another one can have been logged
+		// after the window, although exact mode recorded it within.
 		if d := turns[w.TID] - e.turns[w.TID]; d < -2 || d > 2 {
 			t.Errorf("%s had %d turns, and Ruby tells of %d", w.Name, turns[w.TID], e.turns[w.TID])
 		}
@@ -299,9 +304,9 @@ func exactLoad(t *testing.T, r rubytest.Ruby, name string, d time.Duration, libc
 	return c
 }
 
-// compared is how far exact mode is from Ruby's own events. mean and worst are errors of the shares of running,
-// waiting and released, in points. Of the waits of 50 µs and more, found have both ends within 20 µs of Ruby's.
-// preempted are further waits, of threads that lost their CPU just before.
+// compared is how far exact mode is from Ruby's own events. mean and worst are the errors of a thread's shares of
+// running, waiting and released, in percentage points. of counts the logged waits of 50 µs and more. found of them have
+// both ends within 20 µs of Ruby's. preempted counts further waits, of threads that lost their CPU just before.
 type compared struct {
 	mean                        [3]float64
 	worst                       float64
@@ -314,10 +319,10 @@ func (c compared) String() string {
 		c.turns, c.mean, c.worst, c.of, c.found, c.preempted)
 }
 
-// TestExactTurns: exact mode sees each hold of the GVL that Ruby itself logs, with probes in Ruby and in the C
-// library. The test prints the lengths of holds and waits but does not judge them. The event and the probe are a
-// microsecond apart. If a thread loses its CPU in between, both lengths are right and differ by that time. `make
-// verify` judges the lengths on an idle machine (TestExactAgainstEvents).
+// TestExactTurns: exact mode sees each hold of the GVL that Ruby itself logs, with probes in Ruby and in the C library.
+// The test prints the lengths of holds and waits but does not judge them. Ruby logs its event a microsecond before or
+// after the probe. If a thread loses its CPU in between, both lengths are right although they differ. `make verify`
+// judges the lengths on an idle machine (TestExactAgainstEvents).
 func TestExactTurns(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

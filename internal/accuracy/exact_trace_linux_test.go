@@ -23,7 +23,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// told keeps the exact waits of a stream, and counts how often samples were too far apart.
+// told collects the exact waits of a stream. It also counts the gaps, which are places where two samples were too far
+// apart.
 type told struct {
 	gvl.Ignore
 	dict  *sampler.Dictionary
@@ -31,7 +32,8 @@ type told struct {
 	gaps  int
 }
 
-// toldWait is a wait with its stack as text. The stack's ID differs between a process and a recording of it.
+// toldWait is a wait with its stack as text. A stack's ID cannot be compared, because it differs between a process and
+// a recording of the process.
 type toldWait struct {
 	gvl.Wait
 	stack string
@@ -62,7 +64,7 @@ func (k *told) words(stack sampler.StackID) string {
 	return b.String()
 }
 
-// traced makes a trace of samples, and keeps the exact waits.
+// traced turns samples into a trace, and collects the exact waits.
 type traced struct {
 	*stream.Stream
 	class *gvl.Classifier
@@ -80,9 +82,9 @@ func newTraced(p sampler.Process, d *sampler.Dictionary) *traced {
 
 func (s *traced) feed(x *sampler.Sample) { s.Feed(x, s.class.Classify(x)) }
 
-// traceExactly follows a process in exact mode for a while. It returns Chrome's trace, the beginning of the trace
-// (CLOCK_MONOTONIC in ns), and how often samples were too far apart. It also checks that a recording of the process
-// has the same waits as the process itself.
+// traceExactly follows a process in exact mode for a while. It returns the trace for Chrome, the time at which the
+// trace begins (CLOCK_MONOTONIC in ns), and how often samples were too far apart. It also records the process, and
+// checks that the recording has the same waits as the process itself.
 func traceExactly(t *testing.T, pid int, d time.Duration) (chrome []byte, beginNS int64, gaps int, report live.ExactReport) {
 	t.Helper()
 	var file bytes.Buffer
@@ -117,8 +119,8 @@ func traceExactly(t *testing.T, pid int, d time.Duration) (chrome []byte, beginN
 	return out.Bytes(), beginNS, s.gaps, report
 }
 
-// sameReplayed checks that a recording has the same waits as the process, to the ns. It also replays the second half
-// of the recording. In that half, only waits that began before it may be missing.
+// sameReplayed checks that a recording gives the same waits as the process (want), to the nanosecond. Then it replays
+// only the second half of the recording. That half must have the same waits, except those that began before it.
 func sameReplayed(t *testing.T, file []byte, want []toldWait) {
 	t.Helper()
 	r, err := recording.NewReader(bytes.NewReader(file), int64(len(file)), "x.ddtop")
@@ -158,8 +160,9 @@ func sameReplayed(t *testing.T, file []byte, want []toldWait) {
 	sameWaits(t, "its second half", got, rest)
 }
 
-// beforeStack returns the middle of a recording's time. If no later wait has a stack, it returns an earlier instant:
-// halfway to the last wait with a stack. If ddtop has no CPU, the second half may have no stacks.
+// beforeStack returns the time at which the replayed second half begins: the middle of the recording. If no later wait
+// has a stack, it returns an earlier time, halfway to the last wait with a stack. Later stacks can be missing because
+// ddtop had no CPU.
 func beforeStack(first, last int64, waits []toldWait) int64 {
 	at, stackNS := first+(last-first)/2, int64(0)
 	for i := range waits {
@@ -203,7 +206,8 @@ type chromeSlice struct {
 	fromNS, ns int64
 }
 
-// chromeThreads returns the states of threads by their native IDs, and the intervals in which all changes are known.
+// chromeThreads reads a trace. It returns the states of each thread by native ID, and the intervals in which all
+// changes of the GVL are known.
 func chromeThreads(t *testing.T, trace []byte) (threads map[int32][]chromeSlice, exactly [][2]int64) {
 	t.Helper()
 	var v struct {
@@ -232,8 +236,8 @@ func chromeThreads(t *testing.T, trace []byte) (threads map[int32][]chromeSlice,
 }
 
 // TestChromeTurns: Chrome's trace has each hold of the GVL that Ruby itself logs, and no other. The states of each
-// thread fill all of the time. The test prints the lengths of holds and waits but does not judge them, as
-// TestExactTurns does.
+// thread fill all of the time, without a gap. Like TestExactTurns, the test prints the lengths of holds and waits but
+// does not judge them.
 func TestChromeTurns(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
@@ -259,8 +263,8 @@ func TestChromeTurns(t *testing.T) {
 					t.Fatalf("%+v", report)
 				}
 				threads, exactly := chromeThreads(t, trace)
-				// On a full machine two samples can be too far apart. Then threads cannot be followed from one sample
-				// to the next.
+				// On a busy machine two samples can be too far apart to follow the threads from one to the next. Each
+				// such gap can divide the exactly known time into one more piece.
 				if n := len(exactly); n == 0 || n > 1+gaps {
 					t.Errorf("%d stretches of time are known exactly, and samples were too far apart %d times", n, gaps)
 				}
@@ -307,7 +311,7 @@ func compareTurns(t *testing.T, workers []worker, threads map[int32][]chromeSlic
 		if sum := sums[0] + sums[1] + sums[2]; sum != exactNS[1]-exactNS[0] {
 			t.Errorf("%s: the times come to %d ns of %d", w.Name, sum, exactNS[1]-exactNS[0])
 		}
-		// At each end, one hold can be on the other side of the border.
+		// At each end of the window, Ruby's log and the trace can disagree about one hold: whether it began inside.
 		if d := n - e.turns[w.TID]; d < -2 || d > 2 {
 			t.Errorf("%s had %d turns, and Ruby tells of %d", w.Name, n, e.turns[w.TID])
 		}

@@ -13,8 +13,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// newThreads makes threads beside two that compute. It logs when each was made, and when it had the GVL first. It also
-// logs when the threads that compute had the GVL without a break.
+// newThreads is a Ruby program. Two of its threads compute, and further threads are made beside them. It logs when each
+// new thread was made, and when the thread first had the GVL. It also logs in which times a computing thread had the
+// GVL without a break.
 const newThreads = `
 require "json"
 def now; Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond); end
@@ -56,8 +57,9 @@ type newThreadsLog struct {
 	Turns [][2]int64
 }
 
-// bounds returns the bounds of a thread's first wait. The thread had no CPU for delayNS in all. It waited while another
-// thread had the GVL without a break, except while it had no CPU to queue with.
+// bounds returns the shortest and the longest possible length of a new thread's first wait, by the program's log. The
+// thread waited at most from its making until it ran. It waited at least while another thread had the GVL without a
+// break, less delayNS. In delayNS the new thread had no CPU, and perhaps was not yet in the queue.
 func (l *newThreadsLog) bounds(of [2]int64, delayNS int64) (least, most int64) {
 	for _, turn := range l.Turns {
 		least = max(least, min(turn[1], of[1])-max(turn[0], of[0])-delayNS)
@@ -73,8 +75,8 @@ type allWaits struct {
 
 func (k *allWaits) Waited(w *gvl.Wait) { k.list = append(k.list, *w) }
 
-// TestFirstWaits: by each source, ddtop reports the right length of a new thread's first wait, or a bound that holds.
-// Up to Ruby 3.2, only samples show where the wait begins.
+// TestFirstWaits: ddtop reports the right length of a new thread's first wait, or a bound that is right. The test tries
+// each source of ddtop: thread switches, moves and polling. Up to Ruby 3.2, only samples show where the wait begins.
 func TestFirstWaits(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -93,7 +95,8 @@ func TestFirstWaits(t *testing.T) {
 }
 
 func firstWaitsBy(t *testing.T, r rubytest.Ruby, from live.From) {
-	// least is how many first waits are judged at least. A thread that ran within foundFree found the GVL free.
+	// least is the minimum number of first waits that the test judges. A thread that ran within foundFree after its
+	// making found the GVL free, and does not count.
 	const least, mostTime, foundFree = 2, 20 * time.Second, 5_000_000
 	p := r.Start(t, newThreads, rubytest.Options{})
 	p.Expect(t, "ready")
@@ -141,7 +144,8 @@ func firstWaitsBy(t *testing.T, r rubytest.Ruby, from live.From) {
 	for name, of := range log.Log {
 		th := threads[name]
 		low, high := log.bounds(of, int64(delays[th.tid]))
-		// A thread can have the GVL for a moment before it logs that. Then it waits twice. Both must have been seen.
+		// A thread can lose the GVL before it logs that it runs, and wait a second time. ddtop must have seen both
+		// waits.
 		if high < foundFree || of[1] >= lastNS {
 			continue
 		}

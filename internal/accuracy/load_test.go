@@ -18,8 +18,8 @@ import (
 //go:embed programs/*.rb
 var programs embed.FS
 
-// load is a program, and the error that ddtop may have for it at 1 kHz. The error is in points of a thread's share
-// (percent of the window).
+// load is a program, and the error that ddtop may have when it measures the program at 1 kHz. The error is in points of
+// a thread's share (percent of the window).
 type load struct {
 	name string
 	aim  float64
@@ -72,7 +72,7 @@ func start(t *testing.T, r rubytest.Ruby, name string, logged bool) running {
 }
 
 // watch samples a process and sums up the samples. It ends with the first sample that is at least d after the first
-// one. It calls each, if not nil, with every sample and its states.
+// one. If each is not nil, watch calls it with every sample and the threads' states.
 func watch(t *testing.T, pid int, rate float64, d time.Duration, each func(*sampler.Sample, []gvl.ThreadState)) report.Stat {
 	t.Helper()
 	return watchWith(t, pid, live.Options{StackRate: min(rate, live.DefaultStackRate), LockRate: rate}, d, each)

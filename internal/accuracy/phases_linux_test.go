@@ -21,25 +21,26 @@ import (
 type totals struct {
 	atNS int64
 	ns   [gvl.NumStates]int64
-	// unsureNS is the part of the time that may belong to another state. It is the time between samples that are far
-	// apart and show a thread in different states.
+	// unsureNS is the part of the time that may belong to another state. If two samples are far apart and show a thread
+	// in different states, it is the time between them.
 	unsureNS int64
-	// delayNS is how long threads were ready to run and had no CPU. A thread's own clock goes on in that time,
-	// although the thread is in another state.
+	// delayNS is how long threads were ready to run and had no CPU. In that time, the clock of the program's log goes
+	// on, although the thread has not yet entered the next state.
 	delayNS int64
-	// squares sums up the squares of the shorter times between samples that show a thread in different states, in ns².
-	// The state changed at an unknown instant in between.
+	// squares is a sum of squared times, in ns². It has the time between two samples that show a thread in different
+	// states and are not far apart. The state changed at an unknown instant in between.
 	squares float64
 	threads int64
 }
 
-// farNS is the time from which on two samples are far apart, because ddtop got no CPU. slack covers shorter times.
+// farNS is the time, in ns, from which on two samples count as far apart, because ddtop got no CPU. slack covers the
+// errors of shorter times.
 const farNS = 5e6
 
 // course is the list of totals, one for each sample.
 type course []totals
 
-// between returns what was added between two instants, to the resolution of the samples.
+// between returns the totals of the time between two instants. The instants are rounded up to the next sample.
 func (c course) between(from, to int64) (out totals) {
 	at := func(t int64) totals {
 		i := sort.Search(len(c), func(i int) bool { return c[i].atNS >= t })
@@ -87,7 +88,7 @@ func follow(ctx context.Context, pid int) (course, error) {
 			was[st.Thread] = st.State
 		}
 		for i := range sample.Threads {
-			// The first reading counts from the thread's start on.
+			// The first reading of a thread counts its delay since the thread's start.
 			if th := &sample.Threads[i]; th.Kernel.CPUAtNS != 0 {
 				last.delayNS += max(th.Kernel.RunDelayNS-delayed[th.ID], 0)
 				delayed[th.ID] = th.Kernel.RunDelayNS
@@ -120,7 +121,7 @@ func TestPhasesOfTheWorkload(t *testing.T) {
 			}
 		}()
 		c, err := follow(t.Context(), w.PID)
-		// How many samples there are depends on the machine. The fewer there are, the weaker are the checks below.
+		// The number of samples depends on the machine. With fewer samples, the checks below allow larger errors.
 		if err != nil || len(c) < 2 {
 			t.Fatalf("%d samples: %v", len(c), err)
 		}
@@ -130,7 +131,8 @@ func TestPhasesOfTheWorkload(t *testing.T) {
 		from := w.Ready.MonotonicNS
 		for _, e := range w.Log.Events() {
 			if e.Event == workload.EventDrained {
-				// Threads enter a phase one by one, before it begins, and leave it before it is drained.
+				// A phase here goes from the end of the one before to its own end. Threads enter a phase one by one,
+				// before its official beginning, and all leave it before it is drained.
 				inside[e.Phase], drained[e.Phase], length[e.Phase] = c.between(from, e.MonotonicNS), e, e.MonotonicNS-from
 				from = e.MonotonicNS
 			}
@@ -139,17 +141,18 @@ func TestPhasesOfTheWorkload(t *testing.T) {
 	})
 }
 
-// slack is how much may be added to a sum over threads, in ns. A thread can wake up late, and it does something
+// slack is how much a sum over all threads may be off, in ns. A thread can wake up late, and it does other things
 // between two readings of the clock.
 const slack = 80e6
 
-// chance is how far a sum may be off, in ns, because each change of a state happened somewhere between two samples.
-// Each change is off by at most the time between these samples, to either side (Hoeffding's inequality).
+// chance is how far a sum may be off by chance, in ns. Each change of a state happened at an unknown instant between
+// two samples. Its error is at most the time between these samples, in either direction (Hoeffding's inequality).
 func (t *totals) chance() float64 { return math.Sqrt(2 * math.Log(2/odds.FalseAlarm) * t.squares) }
 
 func checkPhases(t *testing.T, inside map[string]totals, drained map[string]workload.Event, length map[string]int64) {
 	t.Helper()
-	// between checks that a sum over all threads is between least and most, which the program's own log gives.
+	// between checks that a sum over all threads is between least and most. These bounds are from the program's own
+	// log.
 	between := func(what, phase string, states []gvl.State, least, most int64) {
 		t.Helper()
 		in, got := inside[phase], int64(0)
@@ -162,14 +165,15 @@ func checkPhases(t *testing.T, inside map[string]totals, drained map[string]work
 			t.Errorf("%s: %d ms, not sure of %d, by the program's own log %d to %d", what, got/1e6, in.unsureNS/1e6, least/1e6, most/1e6)
 		}
 	}
-	// A thread that waited for the Mutex waits for the GVL once the Mutex is free.
+	// By the program's log, a thread waits for the Mutex until it runs again. In ddtop's states, such a thread waits
+	// for the Mutex, and then for the GVL.
 	between("waiting for the Mutex, and for the GVL", "mutex", []gvl.State{gvl.Lock, gvl.Waiting}, drained["mutex"].LockNS, 1<<62)
 	between("waiting for the Mutex", "mutex", []gvl.State{gvl.Lock}, 0, drained["mutex"].LockNS)
 	between("queries, and waiting after them", "database", []gvl.State{gvl.IO, gvl.Waiting, gvl.Running}, drained["database"].QueryNS, 1<<62)
 	between("holding the GVL in the C function", "stall", []gvl.State{gvl.Stalled, gvl.Running}, drained["stall"].KeptNS, 1<<62)
 	between("asleep with the GVL", "stall", []gvl.State{gvl.Stalled}, drained["stall"].KeptNS/2, drained["stall"].KeptNS)
 
-	// A fault shows in its own phase and not in the others.
+	// Each fault of the program must show in the phase that causes it, and much less in the other phases.
 	for what, x := range map[string]struct {
 		phase string
 		state gvl.State

@@ -29,7 +29,7 @@ func (p running) truth(t *testing.T) *eventlog.Log {
 	return log
 }
 
-// The groups of states that Ruby's events distinguish.
+// The groups into which the test sorts ddtop's states. Ruby's events do not distinguish more.
 const (
 	groupRunning = iota
 	groupWaiting
@@ -48,8 +48,8 @@ func sharesOf(running, waiting, released, gc, window int64) shares {
 	return shares{part(running), part(waiting), part(released), part(gc)}
 }
 
-// groupsOf groups ddtop's states. Unknown counts as released: the thread has released the GVL, but the reason is not
-// known.
+// groupsOf sums up ddtop's states of a thread by group. The state unknown counts as released, because such a thread has
+// released the GVL, for an unknown reason.
 func groupsOf(n report.StatStates, window int64) shares {
 	return sharesOf(n.Running+n.Stalled, n.Waiting, n.Native+n.IO+n.Lock+n.Parked+n.Sleeping+n.Unknown, n.GC, window)
 }
@@ -85,9 +85,9 @@ func errorsOf(t *testing.T, p running, got report.Stat, want map[uint32]eventlog
 	return mean, largest
 }
 
-// waitsOf compares ddtop's waiting with Ruby's events, as text: the sum of all waiting, the longest wait, and the
-// blame. The blame is off by the largest difference of a thread's share of the waiting, in points. Waiting without a
-// holder counts as a thread of its own.
+// waitsOf compares, as text, ddtop's waiting with Ruby's events: the sum of all waiting, the longest wait, and the
+// blame. Blame is the share of the waiting that each holder of the GVL causes. Its error is the largest difference of a
+// thread's share, in points. Waiting without a holder counts as if one more thread caused it.
 func waitsOf(got report.Stat, want eventlog.Waits) string {
 	if want.TotalNS == 0 || got.Blame.TotalNS == 0 {
 		return fmt.Sprintf("waiting %d ms, by events %d", got.Blame.TotalNS/1e6, want.TotalNS/1e6)

@@ -15,7 +15,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// pairs is the number of rounds, which have three intervals each. The other constant is the length of an interval, in
+// pairs is the number of rounds. Each round has three intervals. The other constant is the length of one interval, in
 // seconds.
 const (
 	pairs   = 12
@@ -25,13 +25,13 @@ const (
 // quantile95 is Student's t for 95 % and pairs-1 = 11 degrees of freedom.
 const quantile95 = 2.201
 
-// TestSlowDown prints how much slower a program gets while ddtop watches it. Each round has three intervals, in
-// changing order: ddtop watches nothing, another process like the program that is stopped, or the program itself. The
-// test prints the ratios with a 95 % interval.
+// TestSlowDown prints how much slower a program gets while ddtop watches it. Each round measures the program three
+// times, in changing order. ddtop watches nothing, the program itself, or another process. The other process runs the
+// same code but is stopped. The test prints the ratios of the speeds with a 95 % interval.
 //
-// Watching the other process shows the cost of sharing the machine. ddtop takes CPU time, and half a core if two CPUs
-// share a core. Watching the program shows the additional cost of reading: cache lines fetched from the program's CPU,
-// and the program's mmap lock.
+// Watching the other process shows the cost of sharing the machine with ddtop. ddtop takes CPU time, and half a core if
+// two CPUs share a core. Watching the program itself shows what reading costs in addition: cache lines fetched from the
+// program's CPU, and the program's mmap lock.
 func TestSlowDown(t *testing.T) {
 	r := rubytest.One(t)
 	for _, name := range []string{"compute", "switch"} {
@@ -39,8 +39,8 @@ func TestSlowDown(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%gHz", name, rate), func(t *testing.T) {
 				p := r.Start(t, script(t, "counted"), rubytest.Options{Args: []string{name}})
 				other := r.Start(t, script(t, "counted"), rubytest.Options{Args: []string{name}})
-				// A thread of the stopped process holds the GVL. So ddtop reads this process at the full rate, like a
-				// busy one.
+				// The other process is stopped while a thread holds its GVL. So ddtop reads this process at the full
+				// rate, like a busy one.
 				other.Send(t, "0.1")
 				other.Line(t)
 				other.Signal(t, syscall.SIGSTOP)

@@ -17,13 +17,14 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches/tracer"
 )
 
-// besideExact follows a load by breakpoints and by thread switches in the same seconds. It returns how far the shares
-// of running are apart, and how much waiting the switches miss. Both are in points, as the mean over the threads. The
-// switches may show more waiting than the breakpoints. For example, a thread may wait for the scheduler's own mutex,
-// or lose its CPU on its way into the queue. Such a thread is released by the breakpoints, and waits by the switches.
+// besideExact follows a load by breakpoints and by thread switches in the same seconds. running is how far the two
+// shares of running are apart. missed is how much waiting the switches miss. Both are in points, as the mean over the
+// threads. The switches may show more waiting than the breakpoints. For example, a thread may wait for the scheduler's
+// own mutex, or lose its CPU on its way into the queue. By the breakpoints such a thread has released the GVL, and by
+// the switches it waits.
 //
-// bound is how much waiting the switches may miss by chance. If one thread puts another one into the queue, the time
-// is known only to a tick of the clock.
+// bound is how much waiting the switches may miss by chance. If one thread puts another one into the queue, the
+// switches know the time of this only to a tick of the clock.
 func besideExact(t *testing.T, r rubytest.Ruby, load string, d time.Duration) (running, missed, bound float64, report live.SwitchReport) {
 	t.Helper()
 	if err := live.CheckSwitches(); err != nil {
@@ -92,9 +93,9 @@ func besideExact(t *testing.T, r rubytest.Ruby, load string, d time.Duration) (r
 }
 
 // TestSwitchesBesideExact: thread switches and breakpoints follow a load in the same seconds. Their shares of running
-// differ by at most 0.3 points in the mean. The switches miss at most 0.3 points of waiting. Under mutex_queue,
-// threads put each other into the queue, which is dated by the clock. There, the switches may miss as much as the
-// clock hides by chance.
+// differ by at most 0.3 points in the mean. The switches miss at most 0.3 points of waiting. The load mutex_queue has
+// another limit. There, threads put each other into the queue, and the switches know the time only to a tick of the
+// clock. So they may miss what the clock can hide by chance.
 func TestSwitchesBesideExact(t *testing.T) {
 	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
 		rubytest.NeedExact(t, r)
@@ -116,8 +117,9 @@ func TestSwitchesBesideExact(t *testing.T) {
 	})
 }
 
-// TestSwitchesShares: thread switches with the default budget and breakpoints measure the same seconds. The time with
-// the GVL differs by at most 0.3 points in the mean. The test prints the errors of sampling with this budget, too.
+// TestSwitchesShares: ddtop measures by thread switches with the default budget, and breakpoints measure the same
+// seconds. The time with the GVL differs by at most 0.3 points in the mean. The test also prints the errors of plain
+// sampling with this budget.
 func TestSwitchesShares(t *testing.T) {
 	if err := live.CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)
@@ -145,7 +147,8 @@ func TestSwitchesShares(t *testing.T) {
 		if err := sources[1].Switches(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		// The other sources measure between two samples of the exact one.
+		// The other sources start after exact mode's first sample and end before its last, so it covers all of their
+		// time.
 		began := make(chan struct{})
 		begin := sync.OnceFunc(func() { close(began) })
 		var untilNS atomic.Int64

@@ -22,8 +22,8 @@ import (
 // window is how long each load is watched at each rate.
 const window = 4 * time.Second
 
-// maxStops limits how often a measurement is repeated because the whole machine stood still (a paused virtual
-// machine). Then ddtop took no samples for a while and reports this, and there is nothing to compare.
+// maxStops limits how often a measurement is repeated because the whole machine stood still (a paused virtual machine).
+// In such a measurement ddtop took no samples for a while and says so. There is nothing to compare.
 const maxStops = 3
 
 var rates = []float64{100, 1000, 10000}
@@ -38,7 +38,8 @@ func loadAverage(t *testing.T) string {
 	return strings.Fields(string(b))[0]
 }
 
-// company returns what a reader needs to judge a figure: how well the sampling went and how busy the machine was.
+// company returns a text that helps a reader to judge a figure: how well the sampling went, and how busy the machine
+// was.
 func company(t *testing.T, s report.Stat) string {
 	t.Helper()
 	return fmt.Sprintf("%5.0f Hz, late %d, torn %d of %d, load %s", s.Rate.Lock.Achieved, s.Late, s.Torn, s.Samples, loadAverage(t))
@@ -129,10 +130,11 @@ func monotonic(t *testing.T) int64 {
 	return now.Nano()
 }
 
-// TestComputingThreadsAgainstTheKernel works on every release of Ruby. A thread that only computes waits for the GVL
-// whenever it is not on a CPU, except while the holder itself has no CPU. So it waits for at most wall - CPU, and for
-// at least wall - CPU - run delay. The test prints how far ddtop's waiting is outside of these bounds. On a full
-// machine ddtop hands a sample on late, and the test reads the counters late. This makes the bounds wider.
+// TestComputingThreadsAgainstTheKernel works on every release of Ruby, because it needs no log of Ruby's events. A
+// thread that only computes waits for the GVL whenever it is not on a CPU, unless it holds the GVL and lacks a CPU. So
+// it waits for at most wall - CPU, and for at least wall - CPU - run delay. The test prints how far ddtop's waiting is
+// outside of these bounds. On a busy machine ddtop delivers samples late, and the test reads the counters late. Both
+// make the bounds wider.
 func TestComputingThreadsAgainstTheKernel(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, rate := range rates {

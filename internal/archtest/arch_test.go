@@ -19,9 +19,9 @@ import (
 
 const module = "github.com/ddtop/ddtop"
 
-// rules lists, for each package, the packages of ddtop that it may import. A package without a rule fails the test, so
-// that its place is decided here. Only views, and the program of one test, share the rule of another package
-// (sharesRule).
+// rules lists, for each package, which other packages of ddtop it may import. A package without a rule fails the test,
+// so that its author decides here where it belongs. Only views, and the program of one test, share the rule of another
+// package (sharesRule).
 var rules = map[string][]string{
 	".":                                {"internal/cli", "internal/cli/run"},
 	"attach":                           {"internal/safefile", "attach/mapped"},
@@ -158,21 +158,21 @@ var rules = map[string][]string{
 	"internal/cli/watch": {"export", "gvl/account", "gvl/findings", "gvl/measure", "internal/cli/flags", "internal/cli/run", "internal/safefile", "internal/units", "recording", "sampler", "report"},
 }
 
-// pure are packages that turn samples into other things. Their results must not depend on the process, the machine or
-// the time at which they run. So they are tested without a process, and a recording gives the same answer anywhere.
+// pure are packages that only turn samples into results. Their results must not depend on the process, the machine or
+// the time at which they run. So tests need no process for them, and a recording gives the same results on any machine.
 var pure = []string{"sampler", "sampler/growth", "sampler/intern", "sampler/heapgraph", "sampler/own", "sampler/redact", "sampler/exact", "sampler/switches", "gvl", "gvl/account", "gvl/code", "gvl/findings",
 	"gvl/capacity", "gvl/measure", "gvl/stream", "gvl/timeline", "flamegraph", "report", "export", "export/diff", "export/page", "export/profile", "export/snapshot", "export/trace", "recording", "internal/sorting", "internal/units"}
 
-// everywhere are packages that each package may import, like packages of the standard library.
+// everywhere are packages of ddtop that every package may import, as if they were in the standard library.
 var everywhere = []string{"internal/sorting"}
 
 // forbiddenInPure are packages that a pure package must not depend on, not even indirectly.
 var forbiddenInPure = []string{"os/exec", "os/signal", "net", "golang.org/x/sys/unix"}
 
-// clock are the functions of package time that read or wait for the clock.
+// clock are the functions of package time that read the clock or wait.
 var clock = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTicker", "NewTimer"}
 
-// modules are the modules that ddtop itself may import. A new one must be worth its size, licence and trust.
+// modules are the modules that ddtop itself may import. A new entry must be worth the module's size, licence and trust.
 var modules = []string{
 	"charm.land/bubbletea/v2",
 	"charm.land/lipgloss/v2",
@@ -191,11 +191,11 @@ var modules = []string{
 	"golang.org/x/term",
 }
 
-// screen are the modules that only ui may import.
+// screen are the modules that draw on the terminal. Only ui may import them.
 var screen = []string{"charm.land/bubbletea", "charm.land/lipgloss", "charm.land/bubbles",
 	"github.com/charmbracelet/bubbletea", "github.com/charmbracelet/lipgloss", "github.com/charmbracelet/bubbles"}
 
-// views is the package that has a package for each view below it.
+// views is the folder of packages in which each view of the screen has its own package.
 const views = "ui/page"
 
 // pkg has the fields that `go list -json` prints for a package.
@@ -261,7 +261,8 @@ func list(t *testing.T, goos string) []pkg {
 	return all
 }
 
-// ruleOf returns the name of the rule for a package. This is the longest name of a rule that the package is within.
+// ruleOf returns the name of the rule for a package: the longest name in rules that is the package or a folder above
+// it.
 func ruleOf(name string) (string, bool) {
 	best, found := "", false
 	for rule := range rules {
@@ -272,8 +273,8 @@ func ruleOf(name string) (string, bool) {
 	return best, found
 }
 
-// sharesRule reports whether a package has the rule of a package above it. Views do, and the program of a test
-// (demosource).
+// sharesRule reports whether a package needs no rule of its own, because the rule of a folder above it applies. This is
+// true for views, and for the program of one test (demosource).
 func sharesRule(name string) bool {
 	return name == "." || within(name, views) || within(name, "ui/internal/demosource")
 }
@@ -319,9 +320,9 @@ func violations(p pkg) []string {
 	return broken
 }
 
-// mayImport reports whether packages of a rule may import other. They may import packages below the rule's own name
-// that have no rule of their own. They may also import packages whose rule is an allowed name. So the name sampler
-// does not allow sampler/live.
+// mayImport reports whether packages under a rule may import the package other. They may import packages below the
+// rule's own name that have no rule of their own. They may also import packages whose own rule is in the list of the
+// rule. So the name sampler in a list does not allow sampler/live, which has its own rule.
 func mayImport(rule, other string) bool {
 	otherRule, ok := ruleOf(other)
 	if !ok {
@@ -337,7 +338,8 @@ func mayImport(rule, other string) bool {
 		if otherRule == allowed || allowed == "attach" && within(otherRule, "attach") {
 			return true
 		}
-		// The command line and the screenshots connect everything.
+		// Only the command line and the screenshots connect all packages. For them, the name sampler also allows every
+		// package below it.
 		if allowed == "sampler" && (rule == "internal/cli" || rule == "screenshots") && within(other, "sampler") {
 			return true
 		}
@@ -345,8 +347,8 @@ func mayImport(rule, other string) bool {
 	return false
 }
 
-// isPure reports whether a package has the rule of a pure package. sampler is pure, but packages below it with their
-// own rules read processes.
+// isPure reports whether the rule of a package belongs to a pure package. So packages below sampler with a rule of
+// their own are not pure although sampler is: they read processes.
 func isPure(name string) bool {
 	rule, ok := ruleOf(name)
 	return ok && slices.Contains(pure, rule)
@@ -367,8 +369,8 @@ func TestImportsRunOneWay(t *testing.T) {
 	}
 }
 
-// TestRulesAreOfPackages: each rule belongs to a package. A rule without a package would allow imports without a
-// decision.
+// TestRulesAreOfPackages: each rule names an existing package. A rule that is left over would later allow imports that
+// no one decided on.
 func TestRulesAreOfPackages(t *testing.T) {
 	var names []string
 	for _, p := range list(t, "linux") {
@@ -441,9 +443,9 @@ func reads(f *ast.File) []reading {
 	return found
 }
 
-// TestELFIsReadWithinLimits: a stranger may have made an ELF file, and debug/elf trusts the sizes in it. attach/mapped
-// checks the file first. So only attach/mapped may open a file with debug/elf. No package may call methods that unpack
-// or read whole tables.
+// TestELFIsReadWithinLimits: an ELF file may be hostile, and debug/elf trusts the sizes in it. So only package
+// attach/mapped may open a file with debug/elf, after it has checked the file. No package may call methods of debug/elf
+// that unpack or read whole tables.
 func TestELFIsReadWithinLimits(t *testing.T) {
 	made := 0
 	for _, p := range list(t, "linux") {
@@ -467,7 +469,7 @@ func TestELFIsReadWithinLimits(t *testing.T) {
 	}
 }
 
-// elfWhole are methods of debug/elf's File. They read or unpack as much as a file claims to have.
+// elfWhole are methods of debug/elf's File. They allocate as much memory as the file claims to need.
 var elfWhole = []string{"Symbols", "DynamicSymbols", "ImportedSymbols", "ImportedLibraries", "DynString", "DynValue", "DynamicVersions", "DWARF"}
 
 // elfCalls returns the places of a file that open an ELF file with debug/elf, or call a method of elfWhole.
@@ -491,7 +493,7 @@ func elfCalls(f *ast.File) []reading {
 	return found
 }
 
-// TestViolationsAreFound: the checks above find known violations, and accept what is allowed.
+// TestViolationsAreFound: the checks of this file report known violations, and accept what is allowed.
 func TestViolationsAreFound(t *testing.T) {
 	for _, c := range []struct {
 		name    string

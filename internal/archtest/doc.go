@@ -1,3 +1,3 @@
-// Package archtest tests the rules of the project that concern no single package. Such rules are about imports, sizes,
-// scripts, documents, the installation and plain English. It has tests only.
+// Package archtest tests rules of the project that apply to more than one package. They are about imports, sizes,
+// scripts, documents, the installation and plain English. The package has tests only.
 package archtest

@@ -34,8 +34,8 @@ const (
 	tabColumns = 4
 )
 
-// phrases are words and patterns that a stranger reads twice, with the words to write instead. They apply to comments
-// and documents, and to string literals outside of tests.
+// phrases are words and patterns that a stranger has to read twice, each with the words to write instead. The test
+// searches for them in comments, in documents, and outside of tests also in string literals.
 var phrases = []struct {
 	name    string
 	pattern *regexp.Regexp
@@ -65,7 +65,7 @@ var phrases = []struct {
 	{"zero-value", regexp.MustCompile(`(?:^|[;.,(] ?)(0|nil|zero|-1|""|false|true): `), `a sentence: "It is zero if …"`},
 }
 
-// Names of the rules that are no phrases.
+// Names of the rules that are not about a phrase.
 const (
 	ruleColumns  = "line-length"
 	ruleSentence = "sentence-length"
@@ -77,7 +77,7 @@ const (
 type piece struct {
 	line int
 	text string
-	// phrasesOnly is true if only phrases are checked, not the lengths of sentences.
+	// phrasesOnly is true for text that is only searched for phrases. The lengths of its sentences are not checked.
 	phrasesOnly bool
 }
 
@@ -135,7 +135,8 @@ func columns(file string, line int, text string) []fault {
 	return []fault{{ruleColumns, fmt.Sprintf("%s:%d", file, line), fmt.Sprintf("%d columns", n)}}
 }
 
-// faultsOfDocument checks a Markdown file. It skips blocks of code. Tables may have long lines and cells.
+// faultsOfDocument checks the text of a Markdown file, without blocks of code. In tables, lines and sentences may be
+// long.
 func faultsOfDocument(file, text string) (out []fault) {
 	var p piece
 	flush := func() {
@@ -232,7 +233,8 @@ func faultsOfGo(file string, src []byte) (out []fault, err error) {
 	}
 }
 
-// folderOf returns the folder whose baseline a file belongs to. Code can move within it without changing a baseline.
+// folderOf returns the folder that a file belongs to in the counts of faults (baseline). Code can move within this
+// folder without a change of the counts.
 func folderOf(file string) string {
 	parts := strings.Split(path.Dir(file), "/")
 	if parts[0] == "." {
@@ -286,7 +288,7 @@ func projectFaults(t *testing.T, root string) map[string][]fault {
 	return out
 }
 
-// baseline is the number of faults that a folder may have, by rule.
+// baseline is the number of faults that a folder may still have, for each rule.
 type baseline map[string]int
 
 func baselineFile(folder string) string { return filepath.Join("testdata", "english", folder+".txt") }
@@ -324,7 +326,8 @@ func (b baseline) write(folder string) error {
 	return os.WriteFile(baselineFile(folder), []byte(s.String()), 0o644)
 }
 
-// compare returns the faults of a folder that exceed its baseline, and the new baseline. A baseline never grows.
+// compare returns the faults of a folder that are more than its baseline allows, and the new baseline. The new baseline
+// is never larger than the old one.
 func compare(found []fault, allowed baseline) (worse []string, left baseline) {
 	left = make(baseline)
 	places := make(map[string][]fault)
@@ -350,8 +353,8 @@ func compare(found []fault, allowed baseline) (worse []string, left baseline) {
 }
 
 // TestPlainEnglish: comments, documents and texts keep the rules of docs/internals/contributing.md#plain-english. The
-// remaining faults are counted in testdata/english, by folder and rule. If a number grows, the test fails. If it
-// shrinks, the baseline must be lowered.
+// known faults are counted in testdata/english, by folder and rule. If a number grows, the test fails. If it shrinks,
+// the test asks to lower the number in the file.
 func TestPlainEnglish(t *testing.T) {
 	found := projectFaults(t, filepath.Join("..", ".."))
 	if len(found) < 10 {
@@ -393,7 +396,7 @@ func TestPlainEnglish(t *testing.T) {
 	}
 }
 
-// TestPagesSayWhatTheyAreFor: every document begins with what its readers can do after reading it.
+// TestPagesSayWhatTheyAreFor: every document begins with what a reader can do after reading it.
 func TestPagesSayWhatTheyAreFor(t *testing.T) {
 	root := filepath.Join("..", "..", "docs")
 	pages := 0

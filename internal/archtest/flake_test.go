@@ -16,9 +16,9 @@ import (
 	"github.com/ddtop/ddtop/internal/cli"
 )
 
-// TestFlakeNamesTheModules: vendorHash of flake.nix is the hash of the folder that `go mod vendor` makes. A change of
-// go.mod changes this folder. So does the import of another package of a module. With the old hash, Nix refuses to
-// build.
+// TestFlakeNamesTheModules: vendorHash in flake.nix is the hash of the folder that `go mod vendor` makes. This folder
+// changes with go.mod, and also if ddtop imports one more package of a module. If vendorHash is out of date, Nix
+// refuses to build.
 func TestFlakeNamesTheModules(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..")
@@ -46,7 +46,7 @@ func TestFlakeNamesTheModules(t *testing.T) {
 	}
 }
 
-// TestNarHash: a folder's archive, whose hash is taken, has the format of Nix.
+// TestNarHash: the test's own archive of a folder has the format of Nix. Otherwise its hash would be wrong.
 func TestNarHash(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -67,7 +67,7 @@ func TestNarHash(t *testing.T) {
 	}
 }
 
-// TestReleaseIsNamed: files that name a release name the release of this source.
+// TestReleaseIsNamed: files that mention the current release of ddtop name the release of this source.
 func TestReleaseIsNamed(t *testing.T) {
 	t.Parallel()
 	for file, names := range map[string]*regexp.Regexp{
@@ -104,7 +104,8 @@ func narHash(path string) (string, error) {
 	return "sha256-" + base64.StdEncoding.EncodeToString(h.Sum(nil)), nil
 }
 
-// nar writes the format NAR. It consists of words. Each word has its length before it and is padded to eight bytes.
+// nar writes the format NAR, which is a series of words (byte strings). Each word follows its length and is padded to a
+// multiple of eight bytes.
 type nar struct{ to io.Writer }
 
 func (n nar) words(all ...string) {

@@ -48,7 +48,8 @@ func fakeRelease(t *testing.T, version, ddtop string, pages ...string) map[strin
 	return map[string]string{name: packed.String(), "checksums.txt": fmt.Sprintf("%x  %s\n", sha256.Sum256(packed.Bytes()), name)}
 }
 
-// serve serves files on loopback. It sends only the first half of the file cut, although it promises the whole length.
+// serve serves files on loopback. Of the file named cut it sends only the first half, but announces the whole length,
+// as if the connection broke.
 func serve(t *testing.T, files map[string]string, cut string) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -95,7 +96,7 @@ func below(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// installer runs install.sh with a shell. It has its own home and its own folder for temporary files.
+// installer runs install.sh with one shell. Each installer has its own home and its own folder for temporary files.
 type installer struct {
 	shell, prefix, tmp string
 	path               string // put before the machine's PATH
@@ -153,7 +154,7 @@ func (i installer) fails(t *testing.T, args []string, want string) {
 }
 
 // TestInstallScript: with each shell, install.sh installs a release whose checksum is right, and removes it again. A
-// newer release replaces an older one. Folders and files that were there before stay.
+// newer release replaces an older one. Folders and files that existed before the installation stay.
 func TestInstallScript(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -176,7 +177,8 @@ func TestInstallScript(t *testing.T) {
 			path = link
 		}
 		i.shell = path
-		// Install into a folder that does not exist yet. Then install into a folder with files of others.
+		// First install into a folder that does not exist yet. Later install into a folder that already has files of
+		// other programs.
 		i.install(t, []string{"--from", newer}, "SHA-256", "installed "+i.prefix+"/bin/ddtop", "ddtop 0.1.0", "is not on your PATH",
 			"--uninstall --prefix '"+strings.ReplaceAll(i.prefix, "'", `'\''`)+"'")
 		i.install(t, []string{"--uninstall"}, "removed "+i.prefix+"/bin/ddtop")
@@ -205,8 +207,8 @@ func TestInstallScript(t *testing.T) {
 	}
 }
 
-// TestInstallScriptFails: whatever goes wrong, install.sh reports it and changes nothing. This holds without an
-// installed ddtop, and with an older one.
+// TestInstallScriptFails: if something goes wrong, install.sh reports it and changes nothing. The test tries each fault
+// without an installed ddtop, and with an older one.
 func TestInstallScriptFails(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -244,7 +246,8 @@ func TestInstallScriptFails(t *testing.T) {
 		for _, c := range cases {
 			i.fails(t, c.args, c.want)
 		}
-		// A script from a broken pipe does nothing.
+		// If the download of the script itself breaks off, the shell runs only a part of it. Such a part must do
+		// nothing.
 		for n := len(script) / 8; n < len(script)-20; n += len(script) / 8 {
 			cut := i
 			cut.script = string(script[:n]) + "\n"
@@ -256,7 +259,7 @@ func TestInstallScriptFails(t *testing.T) {
 		}
 		i.install(t, []string{"--from", serve(t, fakeRelease(t, "0.0.9", "echo ddtop 0.0.9", "ddtop"), "")})
 	}
-	// A folder has the name of the last file that the script installs.
+	// The script fails at its last file, because a folder already has the name of this file.
 	page := filepath.Join(i.prefix, "share/man/man1/ddtop.1.gz")
 	if err := os.Remove(page); err != nil {
 		t.Fatal(err)
@@ -314,7 +317,7 @@ func TestInstallScriptWithoutRights(t *testing.T) {
 	i.install(t, []string{"--from", url})
 	nobody("choose another --prefix", "--from", url)
 	nobody("cannot remove", "--uninstall")
-	// Some folders may be written to, others not.
+	// The user may write to a few of the folders below the prefix, but not to all.
 	if err := os.Chmod(filepath.Join(i.prefix, "bin"), 0o777); err != nil {
 		t.Fatal(err)
 	}

@@ -11,15 +11,16 @@ import (
 	"unicode"
 )
 
-// inComment matches a document's path from the repository's root, with or without a heading:
-// docs/internals/gc.md#reasons.
+// inComment matches the path of a document in a comment, from the repository's root, with or without a heading. An
+// example is docs/internals/gc.md#reasons.
 var inComment = regexp.MustCompile(`\b(docs/[\w/-]+\.md)(#[\w-]+)?`)
 
-// inDocument matches a link from a document to a file, by its path from the document, or to a heading of the same
-// document. It does not match links with a scheme, because these lead to other sites.
+// inDocument matches two kinds of links in a document. One is to a file, by the file's path from the document. The
+// other is to a heading of the same document. It does not match links with a scheme such as https, because these lead
+// to other sites.
 var inDocument = regexp.MustCompile(`\]\(([^)#:]*)(#[^)]+)?\)`)
 
-// link is a mention of a file, and maybe of a heading in it. Both paths are from the repository's root.
+// link is a link to a file, and maybe to a heading in it. from and file are paths from the repository's root.
 type link struct {
 	from, file, heading string
 }
@@ -66,7 +67,8 @@ func headings(text string) map[string]bool {
 	return names
 }
 
-// TestLinksLeadSomewhere: each file that comments and documents link to exists, and has the heading of the link.
+// TestLinksLeadSomewhere: if a comment or a document links to a file, the file exists. If the link names a heading, the
+// file has this heading.
 func TestLinksLeadSomewhere(t *testing.T) {
 	root := filepath.Join("..", "..")
 	var links []link

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// TestModulesAgree: the module that builds the release requires all modules that ddtop is linked from. Otherwise Go
-// refuses to build it. The test reads files only, so it does not need that module's own modules.
+// TestModulesAgree: the release is built by a Go module of its own. This module must require every module that ddtop is
+// linked from, or Go refuses to build it. The test only reads files, so it works without downloading what that module
+// requires.
 func TestModulesAgree(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "../..").Output()
 	if err != nil {

@@ -15,8 +15,8 @@ var (
 )
 
 // missing checks a line of docs/internals/architecture.md. It returns the files in the line that do not exist below
-// root. If the line is a table's row that begins with Go files, it also returns the names that none of these files
-// has. A path with NAME is a file that does not exist yet.
+// root. If the line is a table row that begins with Go files, it also returns the names that occur in none of them. A
+// path with NAME stands for a file that a reader would add, so it need not exist.
 func missing(t *testing.T, root, line string) (out []string) {
 	t.Helper()
 	var source strings.Builder

@@ -18,16 +18,18 @@ const (
 	maxMethods = 40
 )
 
-// tooLarge are packages and types that are larger than these limits, with their sizes. The list may only shrink.
+// tooLarge are packages and types above maxLines or maxMethods, with their sizes. No entry may be added, and no size
+// may grow.
 var tooLarge = map[string]int{
 	"recording.wire": 43,
 }
 
-// fewMethods are types with a lower limit, because they only pass calls on to others.
+// fewMethods are types with a lower limit than maxMethods, because they only pass calls on to other types.
 var fewMethods = map[string]int{"ui.Model": 24}
 
 // sizes returns the number of lines of a folder's Go files, without tests, and the number of methods of each type.
-// Methods in other.go and _other.go do not count. These files are for systems on which ddtop cannot sample.
+// Methods in other.go and _other.go do not count, because these files are only for systems on which ddtop cannot
+// sample.
 func sizes(t *testing.T, dir string) (lines int, methods map[string]int) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -75,8 +77,9 @@ func receiver(e ast.Expr) string {
 	return ""
 }
 
-// checkSize returns what is wrong with a size, or "". A size must not be above the limit. A size in tooLarge must not
-// grow and must be updated if it shrinks by more than a twentieth. If it is within the limit, it must leave the list.
+// checkSize returns an error text for a size, or "" if the size is right. A size that is not in tooLarge must not be
+// above the limit. A size in tooLarge must not grow, and must be updated there if it shrinks by more than a twentieth.
+// If it is within the limit again, it must leave the list.
 func checkSize(name, unit string, n, limit int) string {
 	was, listed := tooLarge[name]
 	switch {
@@ -92,7 +95,8 @@ func checkSize(name, unit string, n, limit int) string {
 	return ""
 }
 
-// TestSizes: no package has too many lines, and no type has too many methods. Exceptions in tooLarge may only shrink.
+// TestSizes: no package has too many lines, and no type has too many methods. Packages and types in tooLarge are
+// exceptions, which may only shrink.
 func TestSizes(t *testing.T) {
 	root := filepath.Join("..", "..")
 	found := make(map[string]bool)

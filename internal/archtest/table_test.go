@@ -26,7 +26,7 @@ func documentedRules(text string) map[string][]string {
 	return found
 }
 
-// TestDocsHaveTheRules: docs/internals/architecture.md has the same rules for packages as rules. It also names
+// TestDocsHaveTheRules: the table in docs/internals/architecture.md has the same entries as rules. It also names
 // packages that only tests use.
 func TestDocsHaveTheRules(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "internals", "architecture.md"))

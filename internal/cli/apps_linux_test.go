@@ -23,8 +23,8 @@ import (
 	"github.com/ddtop/ddtop/internal/servertest"
 )
 
-// The tests in this file use real servers and gems (Debian's packages puma, ruby-sidekiq, redis-server). Other tests
-// imitate them with small Ruby programs. A test is skipped if its server is not installed.
+// The tests in this file use real servers and gems (Debian's packages puma, ruby-sidekiq, redis-server). Tests in other
+// files imitate such servers with small Ruby programs. A test is skipped if its server is not installed.
 
 // startServer starts a program in a temporary folder. If file is not empty, the folder has a file with this name and
 // text. The program is killed at the end of the test.
@@ -90,8 +90,7 @@ func (s measuredServer) quiet(t *testing.T) {
 	}
 }
 
-// mostly returns the state in which each thread spent the most time. It covers the threads whose names begin with
-// prefix.
+// mostly returns, for each thread whose name begins with prefix, the state in which the thread spent the most time.
 func (s measuredServer) mostly(prefix string) (states []string) {
 	for _, th := range s.Threads {
 		if th.Name == nil || !strings.HasPrefix(*th.Name, prefix) {
@@ -108,7 +107,7 @@ func (s measuredServer) mostly(prefix string) (states []string) {
 	return states
 }
 
-// wantFinding measures again and again until stat reports the finding id with the text.
+// wantFinding measures a process repeatedly, until stat reports the finding id and its text contains text.
 func wantFinding(t *testing.T, pid int, id, text string) {
 	t.Helper()
 	until(t, func() bool {
@@ -199,7 +198,7 @@ end
 	redis := "REDIS_URL=redis://127.0.0.1:" + port + "/0"
 	pid := startServer(t, "jobs.rb", jobs, []string{redis}, "sidekiq", "ruby-sidekiq", "--require", "./jobs.rb", "--concurrency", "5")
 	until(t, func() bool {
-		// At first the process may not be Ruby yet, so dump may fail.
+		// Right after the start, the process may not run Ruby yet. Then dump fails, and the test tries again.
 		r := run(t, "dump", "-p", strconv.Itoa(pid))
 		return r.code == 0 && strings.Count(r.out, "io ← read 127.0.0.1:"+port) == 5
 	}, "five processors wait for Redis")

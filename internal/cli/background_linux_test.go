@@ -11,9 +11,9 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestProgramInBackground: if a command goes into the background, ddtop reports this and follows the program until its
-// end. The command may be a Ruby that becomes a daemon, or a shell that starts a Ruby and exits. ddtop ends with the
-// exit code of the command.
+// TestProgramInBackground: if the command that ddtop starts goes into the background, ddtop reports this and follows
+// the program until it ends. The command is a Ruby that becomes a daemon, or a shell that starts a Ruby and exits.
+// ddtop ends with the exit code of the command.
 func TestProgramInBackground(t *testing.T) {
 	r := rubytest.One(t)
 	daemon := rubyCommand(t, r, `Process.daemon(true, true); Thread.new { sleep }.name = "served"; sleep 2; exit!(3)`)
@@ -29,8 +29,8 @@ func TestProgramInBackground(t *testing.T) {
 	}
 }
 
-// TestBackgroundOutlivesDdtop: if SIGTERM ends ddtop while it follows a program in the background, ddtop ends with code
-// 0. The program goes on.
+// TestBackgroundOutlivesDdtop: ddtop follows a program that went into the background. If SIGTERM ends ddtop, its exit
+// code is 0, and the program goes on.
 func TestBackgroundOutlivesDdtop(t *testing.T) {
 	folder := t.TempDir()
 	command := rubyCommand(t, rubytest.One(t), `Process.daemon(true, true); puts Process.pid; $stdout.flush; Thread.new { sleep }.name = "served"; sleep`)
@@ -63,8 +63,8 @@ func TestBackgroundOutlivesDdtop(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer syscall.Kill(pid, syscall.SIGKILL)
-	// ddtop measures the program from its message on. A signal before the first sample would end ddtop without a
-	// result.
+	// When ddtop prints its message, it already measures the program. So this signal does not come before the first
+	// sample, which would end ddtop without a result.
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ var ddtop string
 // atOnce limits how many tests run at the same time, unless -parallel is given. Most tests wait more than they compute.
 const atOnce = "4"
 
-// limit bounds one run of the binary. A run takes less on the slowest machine.
+// limit bounds the time of one run of the binary. Even the slowest machine needs less.
 const limit = 10 * time.Minute
 
 func TestMain(m *testing.M) {
@@ -105,7 +105,7 @@ func run(t *testing.T, args ...string) result {
 }
 
 // want checks a run's exit code, and that standard error contains each of the texts. If the code is not 0, standard
-// error must be one line that begins with "ddtop: ".
+// error must be a single line that begins with "ddtop: ".
 func (r result) want(t *testing.T, code int, texts ...string) {
 	t.Helper()
 	if r.code != code {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// browser is a real browser without a window. Tests control it through its debugging pipe. A click goes to the element
-// that is on top at this place, as for a person. Errors that a page logs or throws are collected.
+// browser is a real browser without a window. Tests control it through its debugging pipe. As with a person's click,
+// the topmost element at the place gets the click. browser collects errors that a page logs or throws.
 type browser struct {
 	t       *testing.T
 	to      *os.File
@@ -80,7 +80,7 @@ func startBrowser(t *testing.T) *browser {
 	return b
 }
 
-// pipePair returns both ends of a pipe, closed with the test.
+// pipePair returns both ends of a pipe. They are closed when the test ends.
 func pipePair(t *testing.T) (r, w *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -130,7 +130,7 @@ func (b *browser) do(method string, params map[string]any) json.RawMessage {
 	return a.Result
 }
 
-// ask is like do, but returns an error of the browser to the caller.
+// ask is like do, but returns the browser's answer even if it is an error.
 func (b *browser) ask(method string, params map[string]any) browserAnswer {
 	b.t.Helper()
 	b.mu.Lock()
@@ -209,7 +209,7 @@ func (b *browser) js(expression string) any {
 func (b *browser) until(expression string) {
 	b.t.Helper()
 	for deadline := time.Now().Add(browserPatience); ; time.Sleep(20 * time.Millisecond) {
-		// While a page loads, its document can be missing, or still be the document of the page before.
+		// While a page loads, the browser may have no document, or still show the document of the previous page.
 		a := b.ask("Runtime.evaluate", map[string]any{"expression": "(function () { try { return !!(" + expression + "); } catch (e) { return false; } })()", "returnByValue": true})
 		var r struct{ Result struct{ Value any } }
 		if a.Error == nil && json.Unmarshal(a.Result, &r) == nil && r.Result.Value == true {

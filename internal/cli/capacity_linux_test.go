@@ -26,9 +26,9 @@ func busyPuma(t *testing.T, threads int, path string) (pid int, served *atomic.I
 	return puma.PIDs[0], served
 }
 
-// keepBusy starts clients that send requests without a pause. ask sends one request. number counts the requests from 0
-// on. served counts the answers. keepBusy returns when each client has an answer. stop ends the clients and waits for
-// them.
+// keepBusy starts clients that send requests without a pause. It calls ask for each request, with the request's number,
+// from 0 on. served counts the answers. keepBusy returns when each client has got an answer. stop ends the clients and
+// waits for them.
 func keepBusy(
 	t *testing.T, clients int, ask func(client *http.Client, number int64) (*http.Response, error),
 ) (served *atomic.Int64, stop func()) {
@@ -72,7 +72,8 @@ func keepBusy(
 	return served, stop
 }
 
-// TestCapacityInWords: stat predicts the throughput with another number of threads, or says why it cannot.
+// TestCapacityInWords: stat predicts which throughput the server would have with another number of threads, or says why
+// it cannot.
 func TestCapacityInWords(t *testing.T) {
 	t.Parallel()
 	pid, _ := busyPuma(t, 2, "/mixed?2000,4000")

@@ -24,17 +24,17 @@ import (
 )
 
 // TestPredictedThroughput: stat predicts the throughput of a real Puma with other numbers of threads. The predictions
-// from five threads must be right to a tenth. For sixteen threads the prediction may come from a Puma with eight.
-// Requests hold the GVL without using a CPU, so other processes of the machine change little. A simulation tests the
-// predictions with many more loads. But the simulation does not check the times and the sizes of pools that ddtop
-// measures.
+// of a Puma with five threads must be right to a tenth. Sixteen threads may be predicted by a Puma with eight. The
+// requests hold the GVL without using a CPU, so other processes of the machine change little. Another test checks the
+// predictions for many more loads, in a simulation. But a simulation cannot check the times and sizes of pools that
+// ddtop measures.
 func TestPredictedThroughput(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
 	loads := map[string]string{"cpu": "/mixed?9000,1000", "mixed": "/mixed?4000,8000", "io": "/mixed?1000,12000"}
 	for name, path := range loads {
 		t.Run(name, func(t *testing.T) {
-			// All Pumas run at the same time, so that other work of the machine changes all their rates.
+			// All Pumas run at the same time, so that other work of the machine slows all of them alike.
 			pids, served, before := make(map[int]int), make(map[int]*atomic.Int64), make(map[int]int64)
 			for _, threads := range railsThreads {
 				pids[threads], served[threads] = busyPuma(t, threads, path)
@@ -93,21 +93,22 @@ func capacityOf(t *testing.T, pid int) *report.StatCapacity {
 var railsThreads = []int{1, 3, 5, 8, 16}
 
 const (
-	// leastRounds and mostRounds bound how often each shop is measured. At least three measurements are needed to see
-	// how much they differ.
+	// leastRounds and mostRounds bound how often each shop (a Rails application) is measured. With fewer than three
+	// measurements, the test cannot see how much they differ.
 	leastRounds, mostRounds = 3, 10
 	// maxError is how far a prediction may be off, as a part of the measured value.
 	maxError = .1
-	// maxOthers limits how many CPUs other processes use on average. A measurement with more does not count.
+	// maxOthers limits how many CPUs other processes use on average. If they use more, the measurement does not count.
 	maxOthers = .3
 	// railsLimit limits how long the test waits for a machine without other work.
 	railsLimit = 20 * time.Minute
 )
 
-// student has the 97.5 % quantiles of Student's distribution by the number of values, which is 3 to mostRounds.
+// student has the 97.5 % quantiles of Student's t distribution, by the number of measured values. This number is 3 to
+// mostRounds.
 var student = map[int]float64{3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31, 10: 2.26}
 
-// railsLoads are the loads of the shop. Each function returns the request with a number.
+// railsLoads are the loads for the shop. Each function returns the path and form of the request with a given number.
 var railsLoads = map[string]func(number int64) (path string, form url.Values){
 	"CPU-bound": func(int64) (string, url.Values) { return "/report", nil },
 	"mixed":     shopMix,
@@ -130,23 +131,23 @@ func shopMix(n int64) (path string, form url.Values) {
 	return "/stock", nil
 }
 
-// TestPredictedThroughputOfRails: stat predicts the throughput of a Rails application with PostgreSQL. The predictions
-// from each number of threads to the others must be right to a tenth. TestPredictedThroughput lacks what this test has.
-// Here holds use a CPU, requests hold the GVL many times, the database is on the same machine, and the garbage
-// collector runs.
+// TestPredictedThroughputOfRails: stat predicts the throughput of a Rails application (the shop) with PostgreSQL. The
+// predictions from each number of threads to the others must be right to a tenth. In contrast to
+// TestPredictedThroughput, holds use a CPU here, and requests hold the GVL many times. The database is on the same
+// machine, and the garbage collector runs.
 //
 // The shop, its database, the clients and ddtop share the CPUs. The less the shop has to do, the more CPU time a
-// request takes. An I/O-bound request holds the GVL for 2.5 ms with 3 threads, 1.9 ms with 8, and 1.5 ms with 16. These
-// are medians of eleven measurements, and the kernel's CPU times agree. A measurement with 3 threads cannot show this,
-// so more threads give more than predicted.
+// request takes. With 3 threads an I/O-bound request holds the GVL for 2.5 ms, with 8 for 1.9 ms, and with 16 for 1.5
+// ms. These are medians of eleven measurements, and the kernel's CPU times agree. A measurement with 3 threads cannot
+// show this effect, so more threads achieve more than predicted.
 //
-// The cause is probably that other processes use the caches in between. If the CPUs are never idle, nothing changes. If
-// the shop has a CPU of its own, the prediction from 3 to 8 threads is right to 4 %. But then one thread gives a
-// quarter less than predicted for the mixed load.
+// The cause is probably that other processes use the CPU caches between requests. If the CPUs are never idle, the
+// effect disappears. If the shop has a CPU of its own, the prediction from 3 to 8 threads is right to 4 %. But then one
+// thread achieves a quarter less than predicted for the mixed load.
 //
 // The shops get their loads one after the other, because two loads at once would need more than two CPUs. A measurement
-// counts only if the machine had little else to do. Rounds go on until all relations are known well enough
-// (exactEnough).
+// counts only if the machine had little else to do. The test measures in rounds until all ratios of throughputs are
+// known well enough (exactEnough).
 func TestPredictedThroughputOfRails(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -207,7 +208,8 @@ func askShop(
 	})
 }
 
-// serveShop measures a shop under load. others is how many CPUs the processes used that the test did not start.
+// serveShop measures a shop under load. others is how many CPUs all other processes used, except those that the test
+// started.
 func serveShop(
 	t *testing.T, shop *servertest.Rails, threads int, load func(int64) (string, url.Values),
 ) (s shopServed, others float64) {
@@ -231,8 +233,9 @@ func whyNot(c *report.StatCapacity) string {
 	return *c.Why
 }
 
-// relation returns the throughput with to threads divided by the throughput with from threads. half is half the width
-// of the 95 % confidence interval, as a part of the mean. Both throughputs were measured in the same rounds.
+// relation returns the throughput with to threads divided by the throughput with from threads. mean is the mean of all
+// rounds. Both throughputs of a ratio are from the same round. half is half the width of the 95 % confidence interval,
+// as a part of the mean.
 func relation(from, to int, all map[int][]shopServed) (mean, half float64) {
 	n := len(all[from])
 	var sum, squares float64
@@ -245,8 +248,8 @@ func relation(from, to int, all map[int][]shopServed) (mean, half float64) {
 	return mean, student[n] * math.Sqrt(variance/float64(n)) / mean
 }
 
-// exactEnough reports whether all measured relations are known to maxError. Otherwise the test could not distinguish a
-// prediction that is a tenth off from a right prediction.
+// exactEnough reports whether all measured ratios of throughputs are known to maxError. Otherwise the test could not
+// tell a right prediction from one that is a tenth off.
 func exactEnough(all map[int][]shopServed) bool {
 	for _, from := range railsThreads {
 		for _, to := range railsThreads {
@@ -259,13 +262,13 @@ func exactEnough(all map[int][]shopServed) bool {
 }
 
 // comparePredictions compares the predictions from one number of threads with the measurements for the others. It takes
-// the median of the predictions. There may be no prediction from one thread, if threads wait for locks, and for more
-// than twice the number of threads.
+// the median of the predictions. A prediction may be missing in three cases. It is from one thread, threads wait for
+// locks, or it is for more than twice the number of threads.
 //
-// On two shared CPUs, the relation of 8 to 3 threads was between 2.28 and 2.97 in eleven measurements. The standard
-// deviation was 8 %. So a few measurements do not show their mean to a tenth. A prediction fails if it is more than
-// maxError outside the confidence interval of the measurements. Half the width of this interval must not be more than
-// maxError.
+// On two shared CPUs, the ratio of 8 to 3 threads was between 2.28 and 2.97 in eleven measurements. The standard
+// deviation was 8 %. So a few measurements do not show their mean to a tenth. Therefore a prediction fails only if it
+// is more than maxError outside the confidence interval of the measurements. Half the width of this interval must not
+// be more than maxError.
 func comparePredictions(t *testing.T, from int, all map[int][]shopServed) {
 	t.Helper()
 	for _, to := range railsThreads {
@@ -293,7 +296,8 @@ func comparePredictions(t *testing.T, from int, all map[int][]shopServed) {
 		}
 		within := maxError
 		if to == 1 && from > 1 {
-			// With one thread the application and its database do not compete for two CPUs. The model knows no CPUs.
+			// With one thread the application and its database do not compete for the two CPUs. The model knows nothing
+			// of CPUs, so the error for one thread may be twice as large.
 			within *= 2
 		}
 		if math.Abs(p/truth-1) > within+half {

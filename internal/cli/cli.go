@@ -27,9 +27,9 @@ import (
 )
 
 // Main runs the command in args (without the program's name) and returns the exit code. It writes each error as one
-// sentence to std.Err. SIGINT, SIGTERM and SIGHUP end ctx. A measurement then finishes early and writes its results.
-// At a terminal, SIGQUIT and SIGABRT also end ctx, because a screen must restore the terminal. A second SIGQUIT or
-// SIGABRT makes Go dump its goroutines.
+// sentence to std.Err. SIGINT, SIGTERM and SIGHUP end ctx. A measurement then finishes early and writes its results. At
+// a terminal, SIGQUIT and SIGABRT also end ctx, so that a screen can restore the terminal. A second SIGQUIT or SIGABRT
+// makes Go dump its goroutines.
 func Main(ctx context.Context, args []string, std run.Streams) int {
 	boundMemory()
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
@@ -48,7 +48,7 @@ func Main(ctx context.Context, args []string, std run.Streams) int {
 	root := newRoot(std)
 	root.SetArgs(args)
 	root.SetIn(std.In)
-	// cobra, which prints help texts, ignores errors of writing.
+	// cobra prints help texts but ignores write errors, so remembering keeps the error.
 	help := &remembering{to: std.Out}
 	root.SetOut(help)
 	root.SetErr(std.Err)
@@ -98,7 +98,7 @@ func wraps(args []string) bool {
 	return i >= 0 && i < len(args)-1
 }
 
-// noArgs refuses arguments, and says which commands take processes.
+// noArgs returns an error for arguments. Its text says which commands accept processes.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return flags.Usagef("%s takes no argument %q: processes are named to ddtop itself, dump, stat and record", cmd.CommandPath(), args[0])
@@ -106,7 +106,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// takes returns a check that a command has n arguments. The error describes the arguments by the text in what.
+// takes returns a check that a command has n arguments. what describes the arguments in the error.
 func takes(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {
@@ -116,9 +116,9 @@ func takes(n int, what string) cobra.PositionalArgs {
 	}
 }
 
-// memoryAim is the size of ddtop's own memory, in bytes, above which Go collects garbage more often. The data of a
-// process usually stays below it (docs/internals/reading.md has the limits). Without memoryAim, garbage would add half
-// of the data's size.
+// memoryAim is the size of ddtop's own memory, in bytes, above which Go collects garbage more often. The data about a
+// process is usually smaller (limits: docs/internals/reading.md). Without memoryAim, garbage would add half of the
+// data's size.
 const memoryAim = 400 << 20
 
 // boundMemory sets memoryAim, unless GOMEMLIMIT is set.
@@ -128,8 +128,8 @@ func boundMemory() {
 	}
 }
 
-// screenGarbage is how much garbage ddtop may keep while it shows a process, in percent of its data. Go's default is
-// 100. The screen makes little garbage, and a machine in trouble is often short of memory.
+// screenGarbage is Go's GC percentage while ddtop shows a process: how much garbage may grow, in percent of the live
+// data. Go's default is 100. The screen makes little garbage, and a machine in trouble often lacks memory.
 const screenGarbage = 30
 
 // boundGarbage sets screenGarbage, unless GOGC is set.

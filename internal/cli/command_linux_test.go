@@ -25,16 +25,16 @@ func TestCommandsExitCodeIsPassedOn(t *testing.T) {
 	}
 }
 
-// runUntilMeasured runs a command under ddtop, longer each time, until ddtop has measured the wanted number of VMs. On
-// a busy machine a short program can end before ddtop has found its VM.
+// runUntilMeasured runs a command under ddtop, each time for longer, until ddtop has measured the wanted number of VMs.
+// On a busy machine a short program can end before ddtop has found its VM.
 func runUntilMeasured(t *testing.T, vms int, command func(seconds string) []string) result {
 	t.Helper()
 	return runLonger(t, func(seconds string) []string { return append([]string{"--"}, command(seconds)...) },
 		func(r result) bool { return strings.Count(r.err, "ddtop itself") == vms })
 }
 
-// runLonger runs ddtop until enough accepts the result, longer each time. args returns the arguments for a number of
-// seconds. The last result is returned even if enough accepts none.
+// runLonger runs ddtop repeatedly, each time for longer, until enough accepts the result. args returns the arguments
+// for a number of seconds. If enough accepts no result, runLonger returns the last one.
 func runLonger(t *testing.T, args func(seconds string) []string, enough func(result) bool) result {
 	t.Helper()
 	var r result
@@ -75,7 +75,7 @@ func TestRubyBelowAShellIsFound(t *testing.T) {
 	ruby := rubytest.One(t)
 	r := runUntilMeasured(t, 1, func(seconds string) []string {
 		command := rubyCommand(t, ruby, `Thread.new { sleep }.name = "sleeper"; sleep `+seconds)
-		// The second command keeps the shell from replacing itself by the first.
+		// With a single command, the shell would replace itself by this command. The "exit 9" keeps the shell alive.
 		return append([]string{"sh", "-c", `"$@"; exit 9`, "sh"}, command...)
 	})
 	if r.code != 9 || !strings.Contains(r.err, "sleeper") {

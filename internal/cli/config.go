@@ -24,7 +24,7 @@ import (
 // configKeys are the flags that the settings file can set.
 var configKeys = []string{"theme", "window", "history", "rate", "lock-rate", "overhead", exact.CostFlag, "no-color", "ascii", "no-mouse", "redact", "snapshots", "wait-threshold", flags.OwnCodeName}
 
-// keysTable is the name of the table [keys] in the settings file. It gives keys of the screen additional keys.
+// keysTable is the name of the settings file's table [keys], which adds keys to the screen's keys.
 const keysTable = "keys"
 
 // findingsTable is the table of the settings file that changes the rules of findings.
@@ -33,8 +33,8 @@ const findingsTable = "findings"
 // maxConfig bounds the size of the settings file, in bytes.
 const maxConfig = 1 << 20
 
-// configPath returns the path of a user's settings: $XDG_CONFIG_HOME/ddtop/config.toml, by default in ~/.config. It
-// is empty if neither is known.
+// configPath returns the path of a user's settings: $XDG_CONFIG_HOME/ddtop/config.toml, by default in ~/.config. It is
+// empty if neither folder is known.
 func configPath() string {
 	folder := os.Getenv("XDG_CONFIG_HOME")
 	if !filepath.IsAbs(folder) {
@@ -47,7 +47,7 @@ func configPath() string {
 	return filepath.Join(folder, "ddtop", "config.toml")
 }
 
-// configError is an error in a settings file. line is zero if the error concerns no single line.
+// configError is an error in a settings file. line is zero if the error is not about a single line.
 type configError struct {
 	path string
 	line int
@@ -64,7 +64,7 @@ func (e *configError) Error() string {
 func (e *configError) Unwrap() error { return e.err }
 
 // configure applies the settings file to flags that were not given. A missing file is no error. Only commands with a
-// screen apply all settings. So scripts depend only on their flags.
+// screen apply all settings, so that the results of scripts depend only on their flags.
 func (f *screenFlags) configure(cmd *cobra.Command, std run.Streams) error {
 	if !std.Terminal {
 		return nil
@@ -72,7 +72,7 @@ func (f *screenFlags) configure(cmd *cobra.Command, std run.Streams) error {
 	return withSettings(func(path, text string) error { return f.apply(cmd, path, text) })
 }
 
-// configure applies the settings that push shares with screens: the rules of findings, and whether names are replaced.
+// configure applies the settings that push shares with screens: the rules of findings, and whether names are redacted.
 // Flags take precedence.
 func (f *pushFlags) configure(cmd *cobra.Command) error {
 	return withSettings(func(path, text string) error {
@@ -112,7 +112,7 @@ func withSettings(apply func(path, text string) error) error {
 		return nil
 	}
 	if err != nil {
-		// An unreadable file is an error, because it may ask to hide secrets.
+		// An unreadable file is an error, because it may contain the setting to redact secrets.
 		return &flags.UsageError{Err: fmt.Errorf("the settings: %w (or set XDG_CONFIG_HOME to a folder without)", err)}
 	}
 	if err := apply(path, string(text)); err != nil {

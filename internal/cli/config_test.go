@@ -61,7 +61,8 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestSettingsOfOwnCode: the file takes one pattern or a list, and flags replace the patterns of the file.
+// TestSettingsOfOwnCode: the settings file may set own-code to one pattern or to a list. If flags set patterns, the
+// patterns of the file do not count.
 func TestSettingsOfOwnCode(t *testing.T) {
 	for text, want := range map[string]string{"own-code = \"acme-*\"": "acme-*", "own-code = [\"acme-*\", \"!/app/lib/x\"]": "acme-*,!/app/lib/x"} {
 		f, err := settings(t, text)
@@ -92,8 +93,8 @@ func TestSettingsOfFindings(t *testing.T) {
 	}
 }
 
-// TestSettingsOfPush: push takes redact and the rules of findings from the file, and flags override them. push ignores
-// the other settings, because they are for screens.
+// TestSettingsOfPush: push reads redact and the rules of findings from the settings file, and flags override them. push
+// ignores all other settings in the file, because they are for screens.
 func TestSettingsOfPush(t *testing.T) {
 	const file = "theme = \"none such\"\nredact = true\n[findings]\ngvl_hog.wait = \"50ms\"\ngvl_hog.lead = 3\n"
 	for _, c := range []struct {

@@ -20,7 +20,8 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// Keys of the JSON contract. A key that ends in a dot stands for an object or a list of objects, whose keys follow.
+// Keys of the JSON that ddtop promises not to change. A key that ends in a dot is an object or a list of objects, and
+// their keys follow.
 var (
 	dumpKeys = []string{
 		"pid", "ruby.version", "ruby.description", "ruby.jit", "time",
@@ -45,7 +46,7 @@ var (
 		"rss_bytes", "title"}
 )
 
-// checkKeys decodes JSON and checks that each object in its lists has the keys.
+// checkKeys decodes JSON and checks that all objects at the path of each key have this key.
 func checkKeys(t *testing.T, text string, keys []string) {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(text))
@@ -64,8 +65,8 @@ func checkKeys(t *testing.T, text string, keys []string) {
 	}
 }
 
-// hasKey checks a key wherever it belongs, and returns the number of these places. The number is zero if a list on the
-// way is empty.
+// hasKey checks that all objects at a path in JSON have the key, and returns the number of these objects. The number is
+// zero if a list on the path is empty.
 func hasKey(t *testing.T, key string, v any, path []string) int {
 	t.Helper()
 	if len(path) == 0 {
@@ -173,7 +174,8 @@ func testDump(t *testing.T, r rubytest.Ruby, pid string) {
 	var js result
 	var d dumped
 	// The main thread may still wait for the GVL before it reads standard input. Up to Ruby 3.2, a sleeping thread
-	// sometimes wakes up to end the time slices of the computing thread.
+	// wakes up now and then, to end the time slices of the computing thread. So dump is run until it shows the expected
+	// states.
 	until(t, func() bool {
 		js = run(t, "dump", "-p", pid, "--json")
 		js.want(t, 0)
@@ -221,7 +223,8 @@ func testStat(t *testing.T, pid int) {
 	}
 }
 
-// testStatLines: each line of stat --interval begins when the line before ends, and has the times of all threads.
+// testStatLines: each line of stat --interval begins when the previous line ends, and contains the times of all
+// threads.
 func testStatLines(t *testing.T, pid int) {
 	r := run(t, "stat", "-p", strconv.Itoa(pid), "-d", "1s", "--interval", "200ms", "--json")
 	r.want(t, 0)
@@ -281,7 +284,7 @@ func testRecord(t *testing.T, pid string) {
 		}
 	}
 	for _, format := range []string{"collapsed", "speedscope"} {
-		// On a busy machine the program may get no CPU for that long.
+		// On a busy machine the program may get no CPU during the recording of 200 ms, so the test tries again.
 		until(t, func() bool {
 			r := run(t, "record", "-p", pid, "-d", "200ms", "-o", "-", "--format", format, "--metric", "cpu")
 			r.want(t, 0)
@@ -354,8 +357,8 @@ func TestInterruptedRecordWritesWhatItHas(t *testing.T) {
 	}
 }
 
-// rubyCommand returns the command that runs a script on a Ruby. If the Ruby has a root of its own, the command uses
-// chroot.
+// rubyCommand returns the command that runs a script on a Ruby. If the Ruby is installed in a root folder of its own,
+// the command uses chroot.
 func rubyCommand(t *testing.T, r rubytest.Ruby, script string) []string {
 	t.Helper()
 	if r.Root == "" {
@@ -379,8 +382,8 @@ func until(t *testing.T, done func() bool, what string, args ...any) {
 	}
 }
 
-// TestOwnCostOfAShortMeasurement: a short measurement reports how much CPU time ddtop itself took, and never zero. If
-// its CPU time was not read twice in the measurement, the result says that the time is unknown.
+// TestOwnCostOfAShortMeasurement: even a short measurement reports how much CPU time ddtop itself took, and never as
+// zero. If ddtop did not read its CPU time twice during the measurement, the result says that it is unknown.
 func TestOwnCostOfAShortMeasurement(t *testing.T) {
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")

@@ -15,9 +15,9 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// startNameless starts a Ruby with two threads that wait in functions of a stripped library. These are the main thread
-// and a thread that Ruby does not know. A server has the debug file of the library. asked counts the requests to the
-// server.
+// startNameless starts a Ruby with two threads that wait in functions of a stripped library. One is the main thread,
+// and the other is a thread that Ruby does not know. A server offers the debug file of the library. asked counts the
+// requests to this server.
 func startNameless(t *testing.T) (p *rubytest.Process, asked *atomic.Int32) {
 	t.Helper()
 	dir := t.TempDir()
@@ -69,8 +69,9 @@ func startNameless(t *testing.T) (p *rubytest.Process, asked *atomic.Int32) {
 	return p, asked
 }
 
-// TestDumpAsksDebuginfod: with --debuginfod, dump gets the debug file of a stripped library from a server, and names
-// its functions. Without the flag, ddtop asks no server. Messages do not show secrets in DEBUGINFOD_URLS.
+// TestDumpAsksDebuginfod: with --debuginfod, dump downloads the debug file of a stripped library from a server, and
+// shows the names of its functions. Without the flag, ddtop sends no request. Messages do not show secrets in
+// DEBUGINFOD_URLS.
 func TestDumpAsksDebuginfod(t *testing.T) {
 	p, asked := startNameless(t)
 	dump := func(want string, more ...string) result {
@@ -101,9 +102,9 @@ func TestDumpAsksDebuginfod(t *testing.T) {
 	}
 }
 
-// TestStatReadsStaysAgain: if a thread stays in functions before their debug file has come, stat still names them.
-// ddtop reads the native stack of a stay after one second, and again after another second. Without a free CPU this
-// takes longer, so the test measures for 8 s.
+// TestStatReadsStaysAgain: a thread stays in C functions, and their debug file is downloaded only later. stat names the
+// functions all the same. ddtop reads the native stack of such a stay after one second, and again after another second.
+// Without a free CPU this takes longer, so the test measures for 8 s.
 func TestStatReadsStaysAgain(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

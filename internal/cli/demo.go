@@ -19,7 +19,7 @@ import (
 const (
 	// demoPhase is the length of one phase of the workload when a screen shows it.
 	demoPhase = 20 * time.Second
-	// demoPhaseWithoutScreen is the phase's length without a screen: all seven phases pass within demoMeasure.
+	// demoPhaseWithoutScreen is the same without a screen: all seven phases pass within demoMeasure.
 	demoPhaseWithoutScreen = 1300 * time.Millisecond
 	// demoMeasure is how long ddtop measures the workload if there is no terminal.
 	demoMeasure = 10 * time.Second

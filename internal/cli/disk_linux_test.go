@@ -17,16 +17,16 @@ import (
 	"github.com/ddtop/ddtop/internal/stuckfs"
 )
 
-// inFolder starts ddtop in a pseudo-terminal, in a folder on the disk under test. A shell changes to this folder. If
-// the test let exec.Cmd do this, the test could wait for the disk, which the test itself serves.
+// inFolder starts ddtop in a pseudo-terminal, in a folder on the disk under test. A shell changes to this folder, and
+// not exec.Cmd of the test. The test itself serves the disk, so it must never wait for the disk.
 func inFolder(t *testing.T, dir string, args ...string) *terminal {
 	t.Helper()
 	return programInTerminal(t, "/bin/sh", append([]string{"-c", `cd "$1" && shift && exec "$@"`, "sh", dir, ddtop}, args...)...)
 }
 
-// ends waits until a process that was told to end calls exit. Then it releases the disk. Before that, the first thread
-// may be unable to end. The kernel waits for the server when it closes a file on FUSE, whatever signal comes
-// (fuse_flush, FR_FORCE, Linux 6.18).
+// ends waits until a process that was told to end calls exit, and then releases the disk. Until the release, the first
+// thread of the process may be unable to end. When the kernel closes a file on FUSE, it waits for the file system's
+// server, and no signal ends this wait (fuse_flush, FR_FORCE, Linux 6.18).
 func ends(t *testing.T, pid int, disk *stuckfs.FS) {
 	t.Helper()
 	defer disk.Release()
@@ -45,8 +45,9 @@ func awaitExit(t *testing.T, pid int) {
 	}
 }
 
-// exits reports whether a process has called exit. If its first thread waits for the disk, this thread cannot end. But
-// exit sends SIGKILL to all other threads (zap_other_threads, kernel/signal.c), so a SIGKILL is pending there.
+// exits reports whether a process has called exit. A first thread that waits for the disk cannot end, so it does not
+// show this. But exit sends SIGKILL to all other threads (zap_other_threads, kernel/signal.c). So a pending SIGKILL of
+// another thread shows that exit was called.
 func exits(t *testing.T, pid int) bool {
 	t.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -111,8 +112,8 @@ func TestScreenRecordsToADiskThatHangs(t *testing.T) {
 var missingSaid = regexp.MustCompile(`the disk is slow: ([0-9,.kM ]+) samples`)
 
 // TestScreenRecordsToASlowDisk: if each write to the disk takes 300 ms, no samples are missing. If the disk accepts
-// nothing for a while, the screen shows how many samples are missing. This number grows, because ddtop goes on
-// sampling.
+// nothing for a while, the screen shows how many samples are missing. Meanwhile ddtop goes on sampling, so the number
+// grows.
 func TestScreenRecordsToASlowDisk(t *testing.T) {
 	rubytest.Long(t)
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
@@ -157,8 +158,8 @@ func TestScreenRecordsToASlowDisk(t *testing.T) {
 	x.leaves(t, 0)
 }
 
-// TestScreenRecordsToAFullDisk: if the disk of a recording is full, the screen shows this and goes on. The part that
-// was written before can be read.
+// TestScreenRecordsToAFullDisk: if the disk of a recording is full, the screen shows this and goes on. The part of the
+// recording that was already written is readable.
 func TestScreenRecordsToAFullDisk(t *testing.T) {
 	rubytest.Long(t)
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
@@ -188,7 +189,7 @@ func TestScreenRecordsToAFullDisk(t *testing.T) {
 }
 
 // TestRecordToADiskThatHangs: if the disk hangs, a signal still ends record. record reports which samples are missing,
-// and where the others are.
+// and which file has the other samples.
 func TestRecordToADiskThatHangs(t *testing.T) {
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")
@@ -220,9 +221,9 @@ func TestRecordToADiskThatHangs(t *testing.T) {
 	}
 }
 
-// TestRecordToADiskThatDoesNotConfirm: all samples are written, but the disk takes long to confirm this, as a busy disk
-// does. A new file is complete, and record says that the disk has not confirmed it. If record was to replace a file, it
-// fails and reports the same.
+// TestRecordToADiskThatDoesNotConfirm: all samples are written, but the disk takes long to confirm that they are
+// stored, as a busy disk does. A new file is complete, and record says that the disk has not confirmed it. If record
+// was to replace an existing file, it fails and reports the same.
 func TestRecordToADiskThatDoesNotConfirm(t *testing.T) {
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")

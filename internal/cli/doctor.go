@@ -85,7 +85,7 @@ then measures for two seconds which rates and which cost it reaches. Nothing is 
 	return cmd
 }
 
-// say adds a check. With --redact its texts contain no files or users. They never contain control characters.
+// say adds a check. With --redact, its texts contain no names of files or users. They never contain control characters.
 func (d *doctor) say(state, name, remedy, format string, args ...any) {
 	d.checks = append(d.checks, check{name, state, flamegraph.Printable(d.names.Text(run.OneLine(fmt.Sprintf(format, args...)))), d.names.Text(remedy)})
 }
@@ -119,7 +119,7 @@ func (d *doctor) verdict() error {
 	if first.Name != "" {
 		text = first.Name + ": " + text
 	}
-	// The text of the first failed check is already redacted.
+	// text needs no redaction here, because the first failed check has redacted it.
 	d.checks = append(d.checks, check{Name: "verdict", State: checkWrong, Text: fmt.Sprintf("%d of %d checks failed, first %s", n, of, text)})
 	failed := &doctorError{failed: n, of: of}
 	if len(d.failed) > 0 {
@@ -136,8 +136,8 @@ type doctorError struct {
 
 func (e *doctorError) Error() string { return fmt.Sprintf("%d of %d checks failed", e.failed, e.of) }
 
-// Unwrap returns the first error, so that ddtop can offer to run as root if this would help. It returns nil if no
-// check failed with an error.
+// Unwrap returns the error of the first failed check. By it ddtop decides whether to offer to run as root. It is nil if
+// no check failed with an error.
 func (e *doctorError) Unwrap() error { return e.first }
 
 func (d *doctor) write(w io.Writer) error {
@@ -207,7 +207,7 @@ func (d *doctor) examineRights(r attach.Rights) {
 		}
 		return "no"
 	}
-	// A missing right to read other users' processes is only a note. A user who needs it gets an error later.
+	// This missing right is only a note. A user who reads other users' processes gets an error later.
 	d.say(checkNote, "user", "", "%s; CAP_SYS_PTRACE %s, CAP_DAC_READ_SEARCH or CAP_DAC_OVERRIDE %s, CAP_SYS_NICE %s",
 		d.names.Redactor().User(r.User), yes(r.Ptrace), yes(r.OpensFiles), yes(r.Nice))
 	switch {
@@ -232,8 +232,8 @@ func (d *doctor) examineRights(r attach.Rights) {
 }
 
 // ptraceRemedy returns advice if Yama restricts the reading of processes (kernel.yama.ptrace_scope is 1 or 2) and
-// CAP_SYS_PTRACE is missing. If the user has no way to get such rights, the target's program must be changed or
-// started by ddtop. This helps only if ptrace_scope is 1.
+// CAP_SYS_PTRACE is missing. If the user cannot get this right, the target's program must be changed, or ddtop must
+// start it. This helps only if ptrace_scope is 1.
 func ptraceRemedy(r attach.Rights) string {
 	root := "Run ddtop with `sudo`"
 	if !r.CanBecomeRoot {

@@ -138,7 +138,7 @@ func (d *doctor) examineTarget(ctx context.Context, pid int, possible bool) {
 	}
 }
 
-// examineContext reports what the process publishes about itself. Profiles of the process get this as tags.
+// examineContext reports what the process publishes about itself, such as its service. Profiles carry this as tags.
 func (d *doctor) examineContext(src *live.Source) {
 	c, err := src.Published()
 	switch {
@@ -155,11 +155,11 @@ func (d *doctor) examineContext(src *live.Source) {
 	}
 }
 
-// achievedEnough is the part of a requested rate that must be reached to count as achieved.
+// achievedEnough is the part of a requested rate that ddtop must reach. If it reaches less, doctor adds a note.
 const achievedEnough = 0.8
 
-// examineRates reports the achieved rates, and the figures for which they are too low. Rates well below the requested
-// ones get a note. An idle process needs fewer samples.
+// examineRates reports the achieved rates, and the figures for which they are too low. A rate well below the requested
+// rate is a note, except in an idle process, which needs fewer samples.
 func (d *doctor) examineRates(s *report.Stat, cost string) {
 	state, remedy, short := checkGood, "", ""
 	lock, stack := s.Rate.Lock, s.Rate.Stack

@@ -112,7 +112,7 @@ func (f *dumpFlags) write(ctx context.Context, src *live.Source, std run.Streams
 	return d.WriteText(std.Results(ctx))
 }
 
-// keepEvery is how often a sample of a measurement is kept, in case the process ends before the dump.
+// keepEvery is how often the measurement keeps a sample. The dump uses it if the process ends before the dump.
 const keepEvery = 250 * time.Millisecond
 
 // make measures for the given length, if any, and then takes the dump. note says why the measurement ended early. It
@@ -140,7 +140,7 @@ func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Dura
 		defer cancel()
 	}
 	f.debug.Fetch(ctx, src)
-	// Threads are listed first, so each one that Ruby made is in the sample. Otherwise it would seem unknown to Ruby.
+	// Threads are listed before the sample. A thread made in between would otherwise seem unknown to Ruby.
 	threads, _ := src.NativeThreads() // after an error the dump has no native threads
 	s, err := src.Once(ctx)
 	if errors.Is(err, attach.ErrNoAnswer) && kept != nil {
@@ -163,7 +163,7 @@ func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Dura
 	return d, m, note, nil
 }
 
-// addNative adds native stacks and the threads that Ruby does not know. threads were listed before the sample.
+// addNative adds native stacks, and threads that Ruby does not know. threads is a list made before the sample.
 func (f *dumpFlags) addNative(ctx context.Context, d *export.Dump, src run.NativeSource, s *sampler.Sample, threads []live.NativeThread) {
 	others := run.UnknownOf(threads, s, nil, nil)
 	tids := make([]int32, len(others))
@@ -182,7 +182,7 @@ func (f *dumpFlags) addNative(ctx context.Context, d *export.Dump, src run.Nativ
 }
 
 // addFibers adds the suspended fibers of a source that was just read. If they cannot be read, the dump has none, and
-// its JSON has null.
+// its JSON has null for them.
 func addFibers(ctx context.Context, d *export.Dump, src interface {
 	Fibers(context.Context) (sampler.Fibers, error)
 	Dictionary() *sampler.Dictionary
@@ -207,7 +207,7 @@ func (f *coreFlags) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.files, "exe", nil, "with --core: the `FILE` of the program or a library that has moved; can be repeated")
 }
 
-// check refuses flags that contradict --core, and flags that need it. It reports whether the user wants a core.
+// check refuses flags that contradict --core or that need it. It reports whether the user wants to read a core file.
 func (f *coreFlags) check(cmd *cobra.Command) (core bool, err error) {
 	core = cmd.Flags().Changed("core")
 	switch {
@@ -256,8 +256,8 @@ func (f *dumpFlags) dumpCore(ctx context.Context, std run.Streams) error {
 	return d.WriteText(std.Results(ctx))
 }
 
-// layoutProgress returns a function that reports on standard error how reading debug information proceeds. Only an
-// unknown Ruby needs this. It does not use the command's streams, because a screen may own them.
+// layoutProgress returns a function that reports progress on standard error while ddtop reads debug information. Only
+// an unknown Ruby needs debug information. It does not use the command's streams, because a screen may own them.
 func layoutProgress(names *flags.Redaction) func(path string, done, total int) {
 	var say func(done, total int)
 	return func(path string, done, total int) {

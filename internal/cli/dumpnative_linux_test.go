@@ -11,7 +11,7 @@ import (
 )
 
 // nativeScript has a thread that Ruby does not know, which sleeps in the C library. Another thread waits in a library
-// that needs a frame pointer.
+// whose frames can only be found by the frame pointer.
 const nativeScript = `
 require "fiddle"
 LIBC = Fiddle.dlopen(nil)
@@ -28,8 +28,9 @@ $stdout.flush
 $stdin.gets
 `
 
-// TestDumpHasNativeFrames: dump shows C functions together with Ruby's frames, and the stacks of threads that Ruby does
-// not know. If native frames are missing, dump may say so. With --own, dump shows no frames of libraries.
+// TestDumpHasNativeFrames: dump shows C functions together with Ruby's frames, and also the stacks of threads that Ruby
+// does not know. If native frames are missing, dump may instead say that they are. With --own, dump shows no frames of
+// libraries.
 func TestDumpHasNativeFrames(t *testing.T) {
 	p := rubytest.One(t).Start(t, nativeScript, rubytest.Options{})
 	p.Expect(t, "ready")

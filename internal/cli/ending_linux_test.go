@@ -12,8 +12,9 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestHangingAtItsEnd: if a program hangs at its end, dump says what its main thread does there. dump does not say this
-// if the main thread runs another fiber, or if another thread forked the process. The outermost frame does not matter.
+// TestHangingAtItsEnd: if a program hangs while it ends, dump says what its main thread waits for, or in which hook it
+// is. dump says nothing of this if the main thread runs another fiber, or if another thread forked the process. In
+// these cases the thread's outermost frame shows nothing about the end.
 func TestHangingAtItsEnd(t *testing.T) {
 	const stubborn = `Thread.new { begin; sleep; ensure; loop { sleep 1 }; end }; Thread.pass until Thread.list.last.status == "sleep"; `
 	const ready = `puts Process.pid; $stdout.flush; `

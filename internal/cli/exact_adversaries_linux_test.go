@@ -45,8 +45,8 @@ func followExactly(t *testing.T, pid int) *beside {
 	return &b
 }
 
-// tooEarly reports whether ddtop was ended after its probes were in, but before it had measured anything. On a busy
-// machine measuring can begin late.
+// tooEarly reports whether ddtop ended after its probes were in, but before its first sample. On a busy machine
+// measuring can begin late, so this is no error.
 func tooEarly(r result) bool {
 	return r.code == 1 && (strings.Contains(r.err, "before anything was measured") || strings.Contains(r.err, "the reading was ended"))
 }
@@ -101,8 +101,8 @@ func tasks(t *testing.T, pid int) []string {
 	return tids
 }
 
-// play lets a program of adversaries do its parts, and returns the lines that it printed. After each line play calls
-// during, unless during is nil.
+// play lets the program of adversaries run its parts, and returns the lines that it printed. After each line, play
+// calls during, unless during is nil.
 func play(t *testing.T, p *rubytest.Process, during func()) (lines []string) {
 	t.Helper()
 	p.Send(t, "go")
@@ -126,9 +126,9 @@ func startAdversaries(t *testing.T, r rubytest.Ruby, o rubytest.Options) *rubyte
 	return p
 }
 
-// TestExactChangesNothing: the threads, children and signals of a program could make probes fail. With probes the
-// program prints the same as without, and ends well. No thread that has ended is reported as waiting. A second ddtop,
-// and stops of the program or of ddtop, change nothing either.
+// TestExactChangesNothing: the program does what could make probes fail, with its threads, children and signals. With
+// probes it prints the same as without, and ends well. ddtop reports no ended thread as waiting. It changes nothing if
+// a second ddtop follows the program, or if the program or ddtop is stopped for a while.
 func TestExactChangesNothing(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -146,8 +146,8 @@ func TestExactChangesNothing(t *testing.T) {
 					}
 					return
 				}
-				// The second ddtop is killed at any moment. Its probes cannot be distinguished from the probes of the
-				// first.
+				// The second ddtop is killed at any moment. Its probes look the same as the probes of the first ddtop,
+				// which must stay.
 				if err := other.cmd.Process.Kill(); err != nil {
 					t.Fatal(err)
 				}
@@ -226,15 +226,16 @@ func TestExactChangesNothing(t *testing.T) {
 	}
 }
 
-// TestExactChildren: while ddtop runs, a child has the breakpoints in its copy of the memory. If ddtop ends or is
-// killed, the code of the children is as in the file again. This is also true for a child that has not run since.
+// TestExactChildren: a child that is forked while ddtop follows its parent has the breakpoints in its copy of the
+// memory. When ddtop ends or is killed, the code of the children is the same as in the file again. This is also true
+// for a child that has not run since.
 func TestExactChildren(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		for name, signal := range map[string]syscall.Signal{"ended": syscall.SIGTERM, "killed": syscall.SIGKILL} {
 			t.Run(name, func(t *testing.T) {
-				// The second child is stopped before it takes a lock. So it never runs past a probe before ddtop ends.
+				// The second child is stopped before it takes a lock. So it runs past no probe until ddtop has ended.
 				p := r.Start(t, `$stdout.sync = true
 puts "ready"
 $stdin.gets
@@ -271,8 +272,8 @@ $stdin.gets`, rubytest.Options{})
 	})
 }
 
-// TestExactTracers: a debugger and a tracer of system calls stop threads anywhere and set breakpoints of their own. A
-// process with probes still prints the same. Its code is unchanged afterwards.
+// TestExactTracers: a debugger and a tracer of system calls stop threads anywhere, and the debugger also sets
+// breakpoints. A process with ddtop's probes still prints the same. Its code is unchanged afterwards.
 func TestExactTracers(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -336,13 +337,14 @@ func interrupted(cmd *exec.Cmd) {
 	}
 }
 
-// TestExactElsewhere: ddtop follows a process in namespaces of its own like others. The same is true for a process
-// whose libruby was replaced since, for example by the package manager. Their code is unchanged afterwards.
+// TestExactElsewhere: ddtop can follow a process in namespaces of its own in exact mode. It can also follow a process
+// whose libruby file was replaced after the start, for example by the package manager. The code of both processes is
+// unchanged afterwards.
 func TestExactElsewhere(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
 	t.Parallel()
-	// moved runs the program on a copy of libruby. Then it replaces the copy with another file.
+	// moved is a script that first runs the program on a copy of libruby. Then it replaces the copy by another file.
 	const moved = `libraries = RbConfig::CONFIG.values_at("libdir", "archlibdir").compact.flat_map { |dir| Dir[File.join(dir, "libruby*.so.*")] }
 unless ENV["LD_LIBRARY_PATH"] || libraries.empty?
   libraries.each { |path| File.binwrite(File.basename(path), File.binread(path)) }
@@ -380,7 +382,7 @@ libraries.each { |path| File.write("new", "not a library"); File.rename("new", F
 }
 
 // TestExactBecomesAnother: ddtop follows a process until it executes another Ruby program, or goes on as a daemon,
-// which is a child process. After the end of ddtop, the new program or the daemon has no breakpoints.
+// which is a child process. When ddtop has ended, neither the new program nor the daemon has breakpoints.
 func TestExactBecomesAnother(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

@@ -13,7 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact/probe"
 )
 
-// handsOn has three threads that hand the GVL to each other. Two compute, and one sleeps in between.
+// handsOn is a program whose three threads hand the GVL to each other. Two threads compute. The third one sleeps
+// between its turns.
 const handsOn = `$stdout.sync = true
 2.times { |i| Thread.new { Thread.current.name = "busy #{i}"; n = 0; loop { n += 1 } } }
 Thread.new { Thread.current.name = "sleeper"; loop { sleep 0.001 } }
@@ -68,8 +69,8 @@ func TestStatExact(t *testing.T) {
 			t.Errorf("%d bytes of its code are not the file's afterwards", n)
 		}
 
-		// stat names places if it has at least 20 stacks. On a busy machine ddtop's budget allows fewer in a second, so
-		// the budget is off.
+		// stat names places in the code only if it has at least 20 stacks. On a busy machine ddtop's CPU budget allows
+		// fewer stacks in a second, so the budget is off.
 		text := run(t, "stat", pid, "-d", "1s", "--exact", "--exact-cost", "off", "--overhead", "off")
 		text.want(t, 0)
 		for _, want := range []string{"exact, ", "probes: "} {
@@ -91,7 +92,8 @@ func TestStatExact(t *testing.T) {
 		if stat.DurationNS-stat.ExactNS > stat.DurationNS/10 {
 			rubytest.TooSeldom(t, "of %d ns %d are exact", stat.DurationNS, stat.ExactNS)
 		}
-		// With records of thread switches, stat would also know every change of the GVL. So the source is polling.
+		// This stat must not know every change of the GVL. With records of thread switches it would, so the source is
+		// polling.
 		plain := run(t, "stat", pid, "-d", "100ms", "--json", "--source", "polling")
 		plain.want(t, 0)
 		if !strings.Contains(plain.out, `"exact": null`) || !strings.Contains(plain.out, `"exact_ns": 0,`) {
@@ -100,8 +102,8 @@ func TestStatExact(t *testing.T) {
 	})
 }
 
-// loaded hands the GVL over thousands of times a second. Its threads and children come and go. It counts children with
-// a wrong exit code.
+// loaded is a program that hands the GVL over thousands of times a second. It also starts and ends threads and children
+// all the time. It counts the children that end with a wrong exit code.
 const loaded = `$stdout.sync = true
 wrong, over = 0, false
 work = [

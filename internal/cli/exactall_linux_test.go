@@ -27,7 +27,7 @@ func exactRecording(t *testing.T, path string, pid int, more ...string) *started
 // lostRecords is ddtop's message about lost records. On a busy machine the ring buffer of the probes can be full.
 const lostRecords = "records of exact mode were lost, and what was around them is told as doubtful\n"
 
-// TestExactEverywhere: each command that measures takes --exact. What its output calls exact is exact.
+// TestExactEverywhere: each command that measures accepts --exact. The times that its output calls exact are right.
 func TestExactEverywhere(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -38,8 +38,8 @@ func TestExactEverywhere(t *testing.T) {
 		pid, dir := strconv.Itoa(p.PID), t.TempDir()
 		in := func(name string) string { return filepath.Join(dir, name) }
 		exact := []string{"-p", pid, "--exact", "--exact-cost", "off", "-d", "1s"}
-		// complete reports whether no records were lost, as can happen on a busy machine. Any other message about exact
-		// mode fails the test.
+		// complete reports whether all records of exact mode arrived. On a busy machine records can be lost. Any other
+		// message about exact mode fails the test.
 		complete := func(what, said string) bool {
 			t.Helper()
 			rest := strings.ReplaceAll(said, lostRecords, "")
@@ -69,15 +69,15 @@ func TestExactEverywhere(t *testing.T) {
 		}
 		run(t, append([]string{"dump"}, exact...)...).want(t, 0)
 
-		// The report of a recording is exact, too.
+		// A report made from an exact recording has exact figures, too.
 		asJSON := run(t, "report", in("x.ddtop"), "--json")
 		asJSON.want(t, 0)
 		var told report.Stat
 		if err := json.Unmarshal([]byte(asJSON.out), &told); err != nil {
 			t.Fatal(err)
 		}
-		// Not every wait is exact. A wait may have begun before the recording, or go on at its end. Then one of its
-		// ends is not known.
+		// Only some waits need to be exact. A wait that began before the recording, or goes on after it, has an unknown
+		// end.
 		exactly := func(w report.StatWait) bool { return w.Exact }
 		if told.ExactNS <= 0 || told.ExactNS > told.DurationNS || !slices.ContainsFunc(told.LongestWaits, exactly) {
 			t.Errorf("of %d ns %d are exact, of the longest waits %+v", told.DurationNS, told.ExactNS, told.LongestWaits)
@@ -162,7 +162,8 @@ func (d *startedDdtop) records(t *testing.T, path string) {
 	d.await(t, "samples in "+path, func() bool { return size() > before })
 }
 
-// TestExactTwice: if two ddtops follow one process, both are right. If one of them ends, the other goes on.
+// TestExactTwice: if two ddtops follow one process in exact mode, both measure correctly. If one of them ends, the
+// other goes on.
 func TestExactTwice(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -195,7 +196,7 @@ func TestExactTwice(t *testing.T) {
 	})
 }
 
-// TestExactEndsInTheMidst: if exact mode has used up its budget, exact mode ends, but the measurement goes on.
+// TestExactEndsInTheMidst: if exact mode has used up its CPU budget, it ends, but the measurement goes on by sampling.
 func TestExactEndsInTheMidst(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
@@ -206,8 +207,9 @@ func TestExactEndsInTheMidst(t *testing.T) {
 			return p
 		}
 		p, path := start(), filepath.Join(t.TempDir(), "x.ddtop")
-		// cheap starts a ddtop with a small budget for exact mode. After ready returns, the program makes the probes
-		// expensive. When the probes are out, cheap lets ddtop sample for a while and then ends it.
+		// cheap starts a ddtop that allows exact mode only a small cost. It calls ready, and then lets the program hand
+		// the GVL over so often that the probes cost too much. When ddtop has removed the probes, cheap lets it sample
+		// for a while and then ends it.
 		cheap := func(ready func(*startedDdtop), args ...string) result {
 			t.Helper()
 			cmd, out, errs := prepare(t.Context(), append(args, "-p", strconv.Itoa(p.PID), "--exact", "--exact-cost", "0.1%", "-d", "1h")...)
@@ -232,9 +234,11 @@ func TestExactEndsInTheMidst(t *testing.T) {
 			}
 			return finish(t, cmd, out, errs)
 		}
-		// Before that, little changes. So two samples are enough for an exact span.
+		// Before the program begins to hand over the GVL, little changes. So two samples in this time are enough for an
+		// exact span.
 		cheap(func(d *startedDdtop) { d.records(t, path) }, "record", "-o", path).want(t, 0, "exact mode ended itself, and it was sampled from then on: it cost the process")
-		// If too much changes between two samples, their interval is not exact. So there can be several spans.
+		// If too much changes between two samples, the time between them is not exact, which divides the exact time
+		// into several spans.
 		spans, lastNS := spansIn(t, path)
 		if n := len(spans); n == 0 || spans[n-1].toNS >= lastNS {
 			t.Errorf("%d spans are exact; the last sample is of %d ns", n, lastNS)
@@ -328,8 +332,8 @@ func TestExactBySignal(t *testing.T) {
 	})
 }
 
-// TestExactWithoutRights: if a user may read a process but not put probes into it, ddtop says what is missing and what
-// to do. The exit code is 3.
+// TestExactWithoutRights: a user may read a process but not put probes into it. ddtop says which right is missing and
+// what to do, and the exit code is 3.
 func TestExactWithoutRights(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
@@ -339,7 +343,7 @@ func TestExactWithoutRights(t *testing.T) {
 	if err := probe.Try(false); err != nil {
 		rubytest.Skip(t, "%v", err)
 	}
-	// A process that has changed its user is not readable for this user. Exec makes it readable again.
+	// After a process has changed its user, that user may not read it. Exec makes it readable again.
 	p := rubytest.One(t).Start(t, `require "rbconfig"
 Process::GID.change_privilege(65534)
 Process::UID.change_privilege(65534)

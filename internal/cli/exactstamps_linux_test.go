@@ -15,8 +15,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// stampsCode defines stamp, which starts threads that write the time again and again, each into a file of its own. A
-// thread holds the GVL when it reads the clock in Ruby. Between these times the threads sleep or write.
+// stampsCode defines the method stamp. It starts threads that write the current time (a stamp) into a file again and
+// again, one file for each thread. A thread holds the GVL when it reads the clock in Ruby. Between two stamps it sleeps
+// or writes.
 const stampsCode = `$stdout.sync = true
 def stamp
   3.times do |i|
@@ -40,8 +41,8 @@ const stamping = stampsCode + `stamp
 puts "ready"
 $stdin.gets`
 
-// stampingBesideWork is stamping with a thread that computes half of the time. So the threads with stamps have to wait
-// for the GVL, even if the machine gives them little CPU time.
+// stampingBesideWork is stamping with one more thread, which computes half of the time. So the threads with stamps have
+// to wait for the GVL, even if the machine lets them run rarely.
 const stampingBesideWork = stampsCode + `stamp
 Thread.new do
   loop do
@@ -91,8 +92,8 @@ func stampsOf(t *testing.T, p *rubytest.Process, pid int) map[int32][]int64 {
 	return out
 }
 
-// moreStamps waits for more stamps of the living threads of a process. The smallest number of stamps of a thread must
-// grow by n.
+// moreStamps waits until each living thread of a process has written n more stamps: the smallest number of a thread
+// must grow by n.
 func moreStamps(t *testing.T, p *rubytest.Process, pid, n int) {
 	t.Helper()
 	least := func() int {
@@ -151,8 +152,8 @@ func spansIn(t *testing.T, path string) (spans []exactSpan, lastNS int64) {
 	return spans, lastNS
 }
 
-// checkStamps checks that each thread held the GVL when it read the clock, according to the changes in a recording. It
-// returns the number of stamps for which the recording knows this.
+// checkStamps checks that, by the changes in a recording, each thread held the GVL whenever it read the clock. It
+// returns the number of stamps at whose times the recording knows all changes.
 func checkStamps(t *testing.T, path string, stamps map[int32][]int64) (known int) {
 	t.Helper()
 	spans, _ := spansIn(t, path)

@@ -25,7 +25,7 @@ $keep = 30.times.map { |n| Fiber.new { serve(n < 20 ? "/kept/#{n}" : "/other/#{n
 puts "up"
 STDIN.gets`
 
-// statUntil measures again and again until done accepts the result. It returns the result and the whole JSON.
+// statUntil measures repeatedly until done accepts the result. It returns the result and the whole JSON.
 func statUntil(t *testing.T, pid int, done func(*report.StatRequests) bool, args ...string) (r report.StatRequests, text string) {
 	t.Helper()
 	for deadline := time.Now().Add(5 * time.Minute); ; {
@@ -91,8 +91,8 @@ func TestFibersOptions(t *testing.T) {
 	}
 }
 
-// TestRequestsBesideAnEnumerator: if a thread uses an Enumerator and a fiber while it serves a request, the time of the
-// request counts once.
+// TestRequestsBesideAnEnumerator: a thread uses an Enumerator and a fiber while it serves a request. The time of the
+// request must count once, not twice.
 func TestRequestsBesideAnEnumerator(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -114,14 +114,15 @@ call({"REQUEST_METHOD" => "GET", "PATH_INFO" => "/kept", "REQUEST_URI" => "/kept
 		fibers += e.FiberNS
 		threads += e.NS.Sleeping
 	}
-	// ddtop may read the fibers before it first reads the thread. The next reading corrects the result.
+	// ddtop may read the fibers before it reads the thread for the first time. Until its next reading, the request can
+	// count for a fiber.
 	if r.Fibers.Requests != 0 || fibers > 5e8 || threads < 2e8 {
 		t.Errorf("%v in fibers, %v in the thread: %+v", time.Duration(fibers), time.Duration(threads), r)
 	}
 }
 
-// TestFibersOfAsync: each of four tasks of Async serves one request of 0.6 s after another. In one second their
-// requests add up to four seconds.
+// TestFibersOfAsync: four tasks of the gem Async serve requests of 0.6 s, each task one after another. In one second,
+// the times of all their requests add up to four seconds.
 func TestFibersOfAsync(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/internal/cli/flags"
 )
 
-// judgement is what the user changed about findings, listed waits and reported endpoints.
+// judgement holds what the user set for findings, listed waits and reported endpoints.
 type judgement struct {
 	rules *findings.Rules
 	// wait is the minimum length of listed waits.
@@ -38,7 +38,7 @@ func addWait(cmd *cobra.Command, wait *flags.Duration) {
 // screenRules are the rules of findings of a screen or of push. Flags take precedence over the settings file.
 type screenRules struct {
 	rules *findings.Rules
-	// given are the flags' settings, which come before the file's.
+	// given are the values of the flags, which override the file.
 	given []string
 }
 
@@ -50,7 +50,7 @@ func (s *screenRules) flag(text string) error {
 	return s.rules.Set(text)
 }
 
-// setting applies a setting of the file. It then applies the flags again, so that they take precedence.
+// setting applies a setting of the settings file. Then it applies the flags again, because flags take precedence.
 func (s *screenRules) setting(text string) error {
 	if err := s.rules.Set(text); err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 )
 
 // TestFormatByName: the ending of a file's name chooses its format, in upper or lower case. A name without an ending,
-// or with .txt, chooses the text. An ending that looks like a format but is none is refused. (readAll unzips pprof.)
+// or with .txt, chooses the text. ddtop refuses the ending of a format that it does not write. (readAll unzips pprof.)
 func TestFormatByName(t *testing.T) {
 	t.Parallel()
 	recorded := valuesFile(t)
@@ -48,8 +48,8 @@ func TestFormatByName(t *testing.T) {
 	run(t, "report", recorded, "--format", "chrome", "-o", filepath.Join(t.TempDir(), "x.perfetto")).want(t, 0)
 }
 
-// TestEndpointThatWasNotSeen: if --endpoint matches nothing, report fails and lists similar routes and classes. It
-// prints no empty report.
+// TestEndpointThatWasNotSeen: if --endpoint matches no request and no job, report fails and lists similar routes and
+// classes, instead of an empty report.
 func TestEndpointThatWasNotSeen(t *testing.T) {
 	t.Parallel()
 	recorded := valuesFile(t)

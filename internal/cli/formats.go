@@ -28,15 +28,15 @@ import (
 
 const collapsedFormat, htmlFormat = "collapsed", "html"
 
-// recordingFormat is ddtop's own format. Unlike the other formats, it is written while ddtop measures.
+// recordingFormat is ddtop's own format for recordings. Only this format is written while ddtop measures.
 const recordingFormat = "ddtop"
 
 type format struct {
 	name, about string
 	binary      bool // must not be printed on a terminal
-	// timed is true if the format shows all threads over time, and cannot be limited to a request.
+	// timed is true for formats that show all threads over time. They cannot be limited to a request.
 	timed bool
-	// The fields ends and begins hold ends and beginnings of file names that choose the format. json is true if such
+	// Names of files with one of these endings (ends) or beginnings (begins) choose the format. If json is true, such
 	// names may also end in .json.
 	ends   []string
 	begins string
@@ -64,7 +64,7 @@ type job struct {
 	endpoint  *flags.Endpoint
 	rules     *findings.Rules // rules of findings; nil for the defaults
 	notes     []sampler.Note  // notes in a recording
-	// noted is called with the reason why the measurement ended early, or "".
+	// noted is called with the reason why the measurement ended early, or with "" if it did not.
 	noted func(note string)
 	out   run.Output
 	std   run.Streams
@@ -279,14 +279,14 @@ func addFormat(cmd *cobra.Command, name *string, usual string) {
 	cmd.Flags().StringVar(name, "format", usual, "the `FORMAT`, if the name of the file does not choose it")
 }
 
-// endsOfAny are ends of file names that fit every format.
+// endsOfAny are endings of file names that say nothing about the format.
 var endsOfAny = []string{"", ".prof", ".profile", ".pb", ".out", ".gz", ".bin", ".tmp"}
 
-// endsOfText are ends of file names that fit every text format.
+// endsOfText are endings of file names that fit every text format.
 var endsOfText = []string{".txt", ".text", ".log", ".md"}
 
-// tellsAnother reports whether the end of a file's name belongs to a format that ddtop does not write. Such an end has
-// letters, and is neither in endsOfAny nor, for a text format, in endsOfText.
+// tellsAnother reports whether the ending of a file's name belongs to a format that ddtop does not write. Such an
+// ending has letters, and is not in endsOfAny. For a text format, it is not in endsOfText either.
 func tellsAnother(name string, binary bool) bool {
 	end := filepath.Ext(name)
 	return !slices.Contains(endsOfAny, end) && (binary || !slices.Contains(endsOfText, end)) && strings.ContainsAny(end, "abcdefghijklmnopqrstuvwxyz")
@@ -360,7 +360,7 @@ func (f *ownFlag) addOwn(cmd *cobra.Command, of string) {
 	cmd.Flags().BoolVar(&f.own, "own", false, "fold frames of gems and Ruby into one, in "+of)
 }
 
-// allFramesFlag is --all-frames. With it a flamegraph has all frames, and also threads at rest.
+// allFramesFlag is --all-frames: a flamegraph shows all frames, and also threads at rest.
 type allFramesFlag struct{ allFrames bool }
 
 func (f *allFramesFlag) addAllFrames(cmd *cobra.Command) {
@@ -374,7 +374,7 @@ func (f *allFramesFlag) checkAllFrames(format string) error {
 	return nil
 }
 
-// checkOwn refuses --own for formats that cannot fold libraries. formats are those that can.
+// checkOwn refuses --own for formats that cannot fold libraries. formats lists those that can.
 func (f *ownFlag) checkOwn(format string, formats ...string) error {
 	if f.own && !slices.Contains(formats, format) {
 		return flags.Usagef("--own is of %s, not of %s", strings.Join(formats, " and "), format)

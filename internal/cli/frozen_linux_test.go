@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestFrozenProcess: if the parent of a process's cgroup is frozen, dump and stat say so and count no waits. This is
-// true for hierarchies v1 and v2, whatever the threads do.
+// TestFrozenProcess: if a cgroup above a process's cgroup is frozen, dump and stat say so and count no waits. This is
+// true for cgroup versions 1 and 2, whatever the threads do.
 func TestFrozenProcess(t *testing.T) {
 	for _, v2 := range []bool{true, false} {
 		t.Run(fmt.Sprint("v2 ", v2), func(t *testing.T) {

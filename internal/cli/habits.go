@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// habits maps commands of other profilers to the same command of ddtop. %s is the process. It is never changed.
+// habits maps commands of other profilers to the equivalent command of ddtop. %s is the process. It is never changed.
 var habits = map[string]string{
 	"attach":     `"ddtop %s" opens the screen`,
 	"top":        `"ddtop %s" opens the screen; press 5 there for the functions`,

@@ -20,8 +20,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// quitWithin limits how long a test waits for the end of ddtop while a read of the target hangs. ddtop promises two
-// seconds if it gets a CPU. Without the tested code ddtop never ends.
+// quitWithin limits how long a test waits for the end of ddtop while a read of the target hangs. ddtop promises to end
+// within two seconds if it gets a CPU. If the tested code did not work, ddtop would never end.
 const quitWithin = rubytest.Timeout
 
 // tasksOf returns the folders of a process's threads in /proc.
@@ -34,16 +34,16 @@ func tasksOf(t *testing.T, pid int) []string {
 	return tasks
 }
 
-// betweenTicks matches the calls in which the sampling thread sleeps until its next tick. Usually this is
-// clock_nanosleep to an absolute time. If switch records can end the sleep, it is a futex with a mask and a time limit.
-// Go's own futexes have no mask.
+// betweenTicks matches the system calls in which the sampling thread sleeps until its next tick. Usually this is
+// clock_nanosleep to an absolute time. If records of thread switches can end the sleep, it is a futex with a mask and a
+// time limit. Go's own futexes have no mask.
 var betweenTicks = regexp.MustCompile(fmt.Sprintf(`^(%d %#x %#x|%d 0x[0-9a-f]+ 0x89 0x0 0x[0-9a-f]+) `,
 	unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, unix.SYS_FUTEX))
 
-// awaitTicks waits until a run of ddtop has ticked about thirty times. It counts how often the sampling thread is
-// asleep until its next tick. The number of all sleeps of a thread says nothing. On a busy machine the thread sleeps a
-// hundred times within the first tick. The target must be busy and the budget must be off, because at lower rates ddtop
-// sleeps longer and in another call.
+// awaitTicks waits until ddtop has ticked about thirty times. It counts how often it finds the sampling thread asleep
+// until its next tick. The kernel's count of a thread's sleeps is no help, because on a busy machine the thread sleeps
+// a hundred times within the first tick. The target must be busy and the budget must be off. Otherwise ddtop samples at
+// lower rates, and sleeps longer and in another call.
 func awaitTicks(t *testing.T, pid int) {
 	t.Helper()
 	seen, last := make(map[string]int), make(map[string]int)
@@ -61,7 +61,7 @@ func awaitTicks(t *testing.T, pid int) {
 	}, "thirty ticks")
 }
 
-// awaitSleeps waits for a number of further sleeps of ddtop's thread with a raised priority.
+// awaitSleeps waits until the thread of ddtop that has a raised priority has slept for a number of further times.
 func awaitSleeps(t *testing.T, pid, times int) {
 	t.Helper()
 	from := -1
@@ -175,8 +175,8 @@ func goesOn(t *testing.T, p *rubytest.Process) {
 	until(t, func() bool { return count() != first }, "the target's going on")
 }
 
-// letGoOf checks that the target still works and is not stopped. It gives the page back and lets the target end. The
-// target must end with its own exit code.
+// letGoOf checks that the target still works and is not stopped. It restores the missing page, and lets the target end.
+// The target must end with its own exit code.
 func letGoOf(t *testing.T, p *rubytest.Process) {
 	t.Helper()
 	goesOn(t, p)
@@ -187,8 +187,8 @@ func letGoOf(t *testing.T, p *rubytest.Process) {
 	}
 }
 
-// TestQuitsWhileAReadHangs: a page of the target is missing, so a read of this page never returns. Whichever command
-// runs, a signal ends it, and its output has what it measured. The target goes on, also if ddtop stops it for each
+// TestQuitsWhileAReadHangs: a page of the target's memory is missing, so a read of this page never returns. A signal
+// ends every command, and its output has what it measured before. The target goes on, even if ddtop stops it for each
 // sample (--pause).
 func TestQuitsWhileAReadHangs(t *testing.T) {
 	r := rubytest.One(t)
@@ -273,8 +273,8 @@ func TestQuitsWhileAReadHangs(t *testing.T) {
 	}
 }
 
-// TestDumpOfAHungTarget: if the page is missing before ddtop starts, ddtop has nothing to print. A signal ends it, and
-// it reports that the process did not answer.
+// TestDumpOfAHungTarget: if the page is already missing when ddtop starts, ddtop has nothing to print. A signal ends
+// it, and it reports that the process did not answer.
 func TestDumpOfAHungTarget(t *testing.T) {
 	for _, args := range [][]string{{"dump"}, {"dump", "--pause"}, {"stat"}} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {

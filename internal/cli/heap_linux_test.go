@@ -71,8 +71,8 @@ func TestHeap(t *testing.T) {
 	}
 }
 
-// TestRecordHeap: with --heap, record adds the objects of a process to the HTML page. Two processes have a table each.
-// Other formats and --when refuse --heap.
+// TestRecordHeap: with --heap, record adds the objects of a process to the HTML page. For two processes the page has
+// two tables. Other formats and --when refuse --heap.
 func TestRecordHeap(t *testing.T) {
 	ruby := rubytest.One(t)
 	var pids []string
@@ -101,8 +101,8 @@ func TestRecordHeap(t *testing.T) {
 	run(t, "record", pids[0], "--heap", "--when", "wait_p99>200ms", "-o", "x").want(t, 2, "--heap")
 }
 
-// TestHeapGrows measures a program that leaks objects, and also makes short-lived objects. Only the leak is reported.
-// One Ruby is enough, because TestHeapGrowth checks the same rules on all Rubies.
+// TestHeapGrows measures a program that leaks some objects and makes other, short-lived objects. heap must report only
+// the leak. One Ruby is enough, because TestHeapGrowth checks the same rules on all Rubies.
 func TestHeapGrows(t *testing.T) {
 	rubytest.Long(t)
 	rubytest.OftenEnough(t)
@@ -164,7 +164,7 @@ func TestHeapHolders(t *testing.T) {
 	if x == nil || x.Objects != 2000 || len(x.Paths) == 0 || x.Paths[0].Path != "Store::CACHE (Hash) → Array → Session" || x.Paths[0].Objects < 1999 {
 		t.Fatalf("%+v", x)
 	}
-	// Each Session has two Strings. One of them has memory outside its slot.
+	// Each Session keeps two Strings alive. One of them has memory outside its slot.
 	if least := uint64(2000 * (3*40 + 100)); x.RetainedBytes < least || x.Paths[0].HolderRetainedBytes <= x.RetainedBytes {
 		t.Errorf("%d bytes retained, at least %d: %+v", x.RetainedBytes, least, x.Paths[0])
 	}
@@ -185,7 +185,7 @@ func TestHeapHolders(t *testing.T) {
 	if !strings.Contains(text.out, "Store::CACHE (Hash) → Array → Session") || !strings.Contains(text.out, "Largest Strings:") {
 		t.Error(text.out)
 	}
-	// With --values the content of Strings is shown. The Strings that are equal begin with quotes and escapes.
+	// With --values, the output shows the content of Strings. The test's equal Strings begin with quotes and escapes.
 	values := run(t, "heap", pid, "--biggest", "--values", "--overhead", "off")
 	values.want(t, 0)
 	if !strings.Contains(values.out, "\n    \"secretsecretsecretsecretsecretsecretsecretsecretsecretsecretsecr\"…\n") ||

@@ -90,8 +90,8 @@ func sameSet(a, b *heapLine) bool {
 
 func sameNumber(a, b *uint64) bool { return a != nil && b != nil && *a == *b }
 
-// TestHeapFile compares ddtop's file of a heap line by line with the file that the process itself wrote. ddtop also
-// reads both files.
+// TestHeapFile compares ddtop's file of a heap, line by line, with the file that the process itself wrote. ddtop can
+// also read both files.
 func TestHeapFile(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		dir := t.TempDir()
@@ -125,7 +125,7 @@ func TestHeapFile(t *testing.T) {
 			if w.Type != "IMEMO" && w.Type != "DATA" && !sameSet(w, g) {
 				referenced++
 			}
-			// Ruby leaves out the length of a shared String.
+			// Ruby writes no length for a String whose memory is shared, so there is nothing to compare.
 			if w.Length != nil && !sameNumber(g.Length, w.Length) || w.ByteSize != nil && w.Type == "STRING" && !sameNumber(g.ByteSize, w.ByteSize) {
 				lengths++
 			}
@@ -141,7 +141,7 @@ func TestHeapFile(t *testing.T) {
 		}
 		t.Logf("%d lines: %d lost, %d types, %d classes, %d references, %d lengths, %d of %d sizes differ; %d more", compared, lost, typed, classed, referenced, lengths,
 			sized, plain, len(got)-compared)
-		// Objects that the program made or freed while it wrote the file differ.
+		// A few differences are allowed: objects that the program made or freed while the files were written.
 		few := compared / 500
 		if compared < 10_000 || lost > few || typed > few || classed > few || lengths > few || referenced > compared/100 || sized > plain/50 || len(got) > len(want)+len(want)/5 {
 			t.Error("the files differ")
@@ -169,8 +169,8 @@ func TestHeapFile(t *testing.T) {
 	})
 }
 
-// TestHeapFiles compares two compressed files of a program that made objects between them. heap refuses damaged files
-// and wrong arguments.
+// TestHeapFiles compares two compressed files of one program's heap. The program made objects between the two files.
+// heap refuses damaged files and wrong arguments.
 func TestHeapFiles(t *testing.T) {
 	p := rubytest.One(t).Start(t, `
 class Made; end

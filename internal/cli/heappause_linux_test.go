@@ -16,8 +16,8 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// pausing runs ddtop up to five times, until it does not fail with "Try again". On a busy machine a thread may get no
-// CPU to stop in time.
+// pausing runs ddtop up to five times, until it does not fail with "Try again". ddtop fails if a thread of the target
+// gets no CPU to stop in time, as on a busy machine.
 func pausing(t *testing.T, args ...string) (r result) {
 	t.Helper()
 	for range 5 {
@@ -28,8 +28,8 @@ func pausing(t *testing.T, args ...string) (r result) {
 	return r
 }
 
-// TestHeapPause counts objects, shows their holders and writes a file, each from a copy of one instant. ddtop announces
-// the stop before, and reports its length afterwards.
+// TestHeapPause counts objects, shows their holders and writes a file, each with --pause: from a copy of one instant.
+// ddtop announces that it will stop the process, and afterwards reports for how long.
 func TestHeapPause(t *testing.T) {
 	p := rubytest.One(t).Start(t, heapProgram, rubytest.Options{})
 	p.Expect(t, "ready")
@@ -68,8 +68,8 @@ func TestHeapPause(t *testing.T) {
 	run(t, "heap", "--core", file, "--pause").want(t, 2, "--pause")
 }
 
-// TestHeapPauseKilled kills ddtop at different moments, from the announcement of the stop on. The process always goes
-// on.
+// TestHeapPauseKilled kills ddtop at different moments, from the message that announces the stop on. The stopped
+// process must always go on.
 func TestHeapPauseKilled(t *testing.T) {
 	const kills, step = 12, 250 * time.Microsecond
 	p := rubytest.One(t).Start(t, `keep = Array.new(400_000) { |i| "string #{i}" }

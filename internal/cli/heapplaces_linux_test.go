@@ -23,7 +23,7 @@ eval("keep += Array.new(45) { |i| Order.new(i) }", binding, "/srv/shop/cart.rb",
 puts "ready"; $stdout.flush; $stdin.gets`
 
 // TestHeapPlaces: heap shows where objects were allocated, as text, as JSON and for pprof. With --redact, paths have no
-// folders. With --pause, the places are of one instant.
+// folders. With --pause, all places are read from a copy of one instant.
 func TestHeapPlaces(t *testing.T) {
 	p := rubytest.One(t).Start(t, tracedProgram, rubytest.Options{})
 	p.Expect(t, "ready")

@@ -40,7 +40,7 @@ func intervalSums(t *testing.T, text string) (ns map[string]int64, samples int) 
 	return ns, samples
 }
 
-// TestIntervalsOfARecording: the sums of a recording's intervals are the times that report --json shows, to the
+// TestIntervalsOfARecording: the intervals of a recording sum up to the times that report --json shows, to the
 // nanosecond.
 func TestIntervalsOfARecording(t *testing.T) {
 	t.Parallel()
@@ -70,7 +70,7 @@ func TestIntervalsOfARecording(t *testing.T) {
 			}
 		}
 	}
-	// record can write the intervals while it measures, here without names.
+	// record can also write the intervals while it measures. Here it does so with --redact, so without names.
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")
 	file := filepath.Join(t.TempDir(), "x.jsonl")
@@ -81,8 +81,8 @@ func TestIntervalsOfARecording(t *testing.T) {
 	}
 }
 
-// TestIntervalsOnABadDisk: if the disk is full, record ends with an error that says where the written part is. If the
-// disk hangs, a signal still ends record.
+// TestIntervalsOnABadDisk: if the disk is full, record ends with an error that names the file with what it has written
+// so far. If the disk hangs, a signal still ends record.
 func TestIntervalsOnABadDisk(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()

@@ -87,7 +87,7 @@ func deriveLayout(ctx context.Context, path, version string, out run.Output, std
 	return describeLayout(std.Err, derived, version, nearest, debug.Path)
 }
 
-// describeLayout prints from what the layout table was derived, and how it differs from the nearest built-in table.
+// describeLayout prints the source of the layout table, and how it differs from the nearest built-in table.
 func describeLayout(w io.Writer, d *layout.Derived, version, nearest, path string) error {
 	structs, fields, constants := d.Table.Counts()
 	var b strings.Builder

@@ -59,8 +59,8 @@ func startLines(t *testing.T, args ...string) (cmd *exec.Cmd, next func() string
 	}
 }
 
-// TestFirstThreadEnds: if the first thread of a process ends, the process goes on, and all commands work. The thread
-// ends before ddtop attaches, or while ddtop measures.
+// TestFirstThreadEnds: if the first thread of a process ends, the process goes on, and all commands of ddtop still
+// work. In the test the thread ends before ddtop attaches, or while ddtop measures.
 func TestFirstThreadEnds(t *testing.T) {
 	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, leaderEnds, rubytest.Options{})
@@ -123,8 +123,8 @@ func TestFirstThreadEndsWithGVL(t *testing.T) {
 	}
 }
 
-// TestHolderEnds: a thread other than the first ends by pthread_exit while it holds the GVL and ddtop measures. From
-// then on, the thread counts as stalled and not as running.
+// TestHolderEnds: a thread holds the GVL and ends by pthread_exit while ddtop measures. It is not the first thread of
+// the process. From then on, it counts as stalled and not as running.
 func TestHolderEnds(t *testing.T) {
 	p := rubytest.One(t).Start(t, `require "fiddle"
 $stdout.sync = true
@@ -158,7 +158,8 @@ sleep
 	end()
 }
 
-// TestNoDescriptors: if ddtop may open too few files, it says what to do, whichever step fails.
+// TestNoDescriptors: if ddtop may open too few files, its error says what the user can do about it, whichever step
+// fails.
 func TestNoDescriptors(t *testing.T) {
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")
@@ -183,8 +184,8 @@ func TestNoDescriptors(t *testing.T) {
 	}
 }
 
-// TestEndsAreNotMistaken: if ddtop cannot open files, this does not mean that the process has ended. ddtop goes on
-// reading its open files, and sees the end.
+// TestEndsAreNotMistaken: if ddtop cannot open files, it must not conclude that the process has ended. ddtop goes on
+// with the files that it has open. Later it sees the real end.
 func TestEndsAreNotMistaken(t *testing.T) {
 	for name, args := range map[string][]string{"one": nil, "children": {"--children"}} {
 		t.Run(name, func(t *testing.T) {
@@ -209,8 +210,9 @@ func TestEndsAreNotMistaken(t *testing.T) {
 	}
 }
 
-// TestTooFewDescriptors: if ddtop lacks descriptors to read a process, it does not report that the process has ended or
-// is forbidden. With fewer than eight descriptors, and two more for its poller, Go's runtime does not start.
+// TestTooFewDescriptors: if ddtop lacks descriptors to read a process, it must not report that the process has ended or
+// is forbidden. The test allows at least eight descriptors, and two more for the poller. With fewer, Go's runtime does
+// not start.
 func TestTooFewDescriptors(t *testing.T) {
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")
@@ -234,8 +236,8 @@ func TestTooFewDescriptors(t *testing.T) {
 	}
 }
 
-// TestScreenSaysSinceWhenItIsNotRead: the kernel forbids ddtop to read the process for a while. The screen shows since
-// when, and not LIVE. Afterwards the screen shows LIVE again.
+// TestScreenSaysSinceWhenItIsNotRead: the kernel forbids ddtop to read the process for a while. Instead of LIVE, the
+// screen shows since when the process is not read. Afterwards it shows LIVE again.
 func TestScreenSaysSinceWhenItIsNotRead(t *testing.T) {
 	if os.Geteuid() != 0 {
 		rubytest.Skip(t, "becoming another user needs root")

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// largeRecording returns a recording that is followed by zeros, as a file system may leave it after a crash. ddtop
-// searches the whole file for complete blocks. The zeros take no room on the disk.
+// largeRecording returns a recording with many zeros at its end, as a file system may leave it after a crash. ddtop
+// searches the whole file for complete blocks, which takes long. The zeros take no room on the disk.
 func largeRecording(t *testing.T, bytes int64) string {
 	t.Helper()
 	data, err := os.ReadFile("../../recording/testdata/version1.ddtop")
@@ -61,7 +61,8 @@ func TestReplayOfALargeRecording(t *testing.T) {
 	})
 }
 
-// TestReplayComesAfterTheBar: after the bar, the screen of the recording appears and gets the keys.
+// TestReplayComesAfterTheBar: after the progress bar, the screen of the recording appears, and it gets the keys that
+// are pressed.
 func TestReplayComesAfterTheBar(t *testing.T) {
 	t.Parallel()
 	x := inTerminal(t, "replay", largeRecording(t, 1<<29))
@@ -72,8 +73,8 @@ func TestReplayComesAfterTheBar(t *testing.T) {
 	x.leaves(t, 0)
 }
 
-// TestWaitingForACommand: while a command has no Ruby VM, the screen shows that ddtop waits for one. If the user leaves
-// this screen, ddtop waits for the end of the command, as after other screens.
+// TestWaitingForACommand: until the started command has a Ruby VM, the screen shows that ddtop waits for one. If the
+// user leaves this screen, ddtop waits until the command ends, as it does after other screens.
 func TestWaitingForACommand(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir()) // for the output's file
 	x := inTerminal(t, "--", "/bin/sh", "-c", "echo started; exec sleep 1000")

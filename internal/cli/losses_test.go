@@ -25,8 +25,8 @@ func (f *heldFile) Write(b []byte) (int, error) {
 	return f.File.Write(b)
 }
 
-// TestReportOfWhatTheDiskLost: samples are dropped because the disk is too slow. The report of the recording counts
-// them, also at the end of the recording.
+// TestReportOfWhatTheDiskLost: the disk is too slow, so samples are dropped. The report of the recording must count
+// them, even those at the end of the recording.
 func TestReportOfWhatTheDiskLost(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.ddtop")
 	file, err := os.Create(path)

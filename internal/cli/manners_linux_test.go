@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestMannersOfTheScreen presses keys in a real terminal for a real Ruby. The snapshot and the recording are in the
-// folder of the settings, and a note is confirmed. At the end the mouse is off.
+// TestMannersOfTheScreen presses keys in a real terminal, while ddtop watches a real Ruby. Snapshots and recordings go
+// to the folder from the settings. The screen confirms a note. After the end the mouse is off.
 func TestMannersOfTheScreen(t *testing.T) {
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")

@@ -20,11 +20,12 @@ import (
 // matrixPage has the results of TestMatrix.
 var matrixPage = filepath.Join("..", "..", "docs", "matrix.md")
 
-// A way is one of ddtop's ways to follow a process, with what it needs of the kernel.
+// A way is one of ddtop's ways to follow a process. kernel names what the way needs of the kernel.
 type way struct {
 	name, kernel string
 	flags        []string
-	// can returns why the machine does not allow this way. It is nil if every machine allows it.
+	// can returns an error that says why this machine does not allow the way. The field is nil for ways that every
+	// machine allows.
 	can func() error
 	// used reports whether a measurement was made this way.
 	used func(*report.Stat) bool
@@ -43,7 +44,7 @@ var ways = []way{
 	{"pause", "`ptrace`", []string{"--source", "polling", "--pause"}, nil, func(s *report.Stat) bool { return s.Pauses.Count > 0 }},
 }
 
-// Results of a way on a kind of Ruby, as the page has them.
+// Results of one way with one kind of Ruby, in the words of the page docs/matrix.md.
 const (
 	tested   = "tested"
 	emulated = "emulated"
@@ -51,7 +52,7 @@ const (
 )
 
 // tryWays follows a program on a Ruby in each way, and returns the results. Two threads of the program compute, so each
-// of them holds the GVL and waits for it. If the machine does not allow a way, its result is empty.
+// of them holds the GVL and waits for it. The result is empty for a way that the machine does not allow.
 func tryWays(t *testing.T, r rubytest.Ruby) []string {
 	p := r.Start(t, handsOn, rubytest.Options{RubyArgs: []string{"--disable=gems"}})
 	p.Expect(t, "ready")
@@ -134,7 +135,8 @@ func TestMatrix(t *testing.T) {
 			t.Fatalf("docs/matrix.md has no row %s: go test ./internal/cli -run TestMatrix -update", kind)
 		}
 		for i, w := range ways {
-			// On an arm64 machine no Ruby is emulated.
+			// The results are compared only on amd64. On an arm64 machine no Ruby is emulated, so they can differ from
+			// the page.
 			if got[i] != "" && got[i] != want[i] && runtime.GOARCH == "amd64" && !t.Failed() {
 				t.Errorf("docs/matrix.md says %q of %s with %s, this run %q: go test ./internal/cli -run TestMatrix -update", want[i], w.name, kind, got[i])
 			}

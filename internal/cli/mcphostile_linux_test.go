@@ -16,8 +16,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestMCPHostileCalls: no argument makes a tool hang, answer with much more than 32 KB, or read a file that is no
-// recording. After all these calls the server still answers.
+// TestMCPHostileCalls: whatever arguments a client sends, no tool hangs, answers with much more than 32 KB, or reads a
+// file that is no recording. After all these calls the server still answers.
 func TestMCPHostileCalls(t *testing.T) {
 	t.Parallel()
 	s := startMCP(t)
@@ -58,8 +58,8 @@ func TestMCPHostileCalls(t *testing.T) {
 	}
 }
 
-// TestMCPCancelledCalls: twenty measurements are called at once, more than the server runs at the same time. If they
-// are cancelled, the next call gets a result.
+// TestMCPCancelledCalls: twenty measurements are called at once, more than the server runs at the same time. After they
+// are cancelled, the server must still answer the next call.
 func TestMCPCancelledCalls(t *testing.T) {
 	t.Parallel()
 	ruby := rubytest.One(t).Start(t, idleRuby, rubytest.Options{})

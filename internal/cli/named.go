@@ -25,8 +25,7 @@ import (
 )
 
 // find sets the processes of a command. They come from -p, from words after the command's name, or from a list at a
-// terminal. The words are PIDs or a part of a process's name. If no process matches, the words may also be a mistyped
-// command.
+// terminal. The words are PIDs or a part of a process's name. If they match no process, they may be a mistyped command.
 func (t *target) find(cmd *cobra.Command, words []string, std run.Streams, look listLook) error {
 	given := cmd.Flags().Changed("pid")
 	switch {
@@ -35,7 +34,7 @@ func (t *target) find(cmd *cobra.Command, words []string, std run.Streams, look 
 	case given:
 		return t.checkPID()
 	case slices.ContainsFunc(words, func(w string) bool { return strings.TrimSpace(w) == "" }):
-		// An unset variable in a script must not select any process.
+		// If a script's variable is unset, the word is empty, and must not select a process.
 		return flags.Usagef("an empty word names no process")
 	case len(words) > 0 && arePIDs(words):
 		for _, w := range words {
@@ -49,8 +48,7 @@ func (t *target) find(cmd *cobra.Command, words []string, std run.Streams, look 
 	}
 	typed := strings.Join(words, " ")
 	if !cmd.HasParent() && habit(typed) != "" {
-		// The word means a command of another profiler. A command line that contains it is a coincidence, as "top" in
-		// /srv/laptop.
+		// The word is a command of another profiler. A process matches it only by chance, as /srv/laptop matches "top".
 		return &noMatchError{typed: typed, command: cmd}
 	}
 	list, err := attach.List(cmd.Context())
@@ -67,7 +65,7 @@ func (t *target) find(cmd *cobra.Command, words []string, std run.Streams, look 
 	case t.children:
 		found = roots(found)
 	case !cmd.Flags().Changed("children") && isCluster(found):
-		// Commands without the flag --children take only the process at the top of the cluster.
+		// A command without the flag --children takes only the process at the top of a cluster.
 		t.children, found = cmd.Flags().Lookup("children") != nil, roots(found)
 	}
 	if len(found) == 1 && (typed != "" || std.Terminal) || t.children && typed != "" {
@@ -83,8 +81,8 @@ func (t *target) find(cmd *cobra.Command, words []string, std run.Streams, look 
 	return t.choose(cmd, list, found, words, std, look)
 }
 
-// sayChosen reports which process was chosen by its name, or because it is the only one. It also reports how many
-// processes below it are measured, too.
+// sayChosen reports which process was chosen, by its name or because it is the only one. It also reports how many of
+// the processes below it are measured.
 func (t *target) sayChosen(c attach.Candidate, list []attach.Candidate, std run.Streams) {
 	why := ""
 	if len(list) == 1 {
@@ -114,7 +112,7 @@ func below(list []attach.Candidate, pid int) int {
 	return len(family) - 1
 }
 
-// isCluster reports whether the found processes are one service: one process, and processes below it.
+// isCluster reports whether the found processes form one service: a process and its descendants.
 func isCluster(found []attach.Candidate) bool { return len(found) > 1 && len(roots(found)) == 1 }
 
 // arePIDs reports whether all words are PIDs, such as 17 or 17,18.
@@ -170,7 +168,7 @@ func countUnread(list []attach.Candidate) (n int) {
 	return n
 }
 
-// Error suggests the command that was probably meant, if the words stand where a command can stand.
+// Error also suggests a command that the user may have meant, if a command is possible at this place.
 func (e *noMatchError) Error() string {
 	if e.command.HasParent() {
 		if e.unread > 0 {
@@ -204,8 +202,8 @@ func (e *noMatchError) Unwrap() error {
 
 const maxCompletion = 32
 
-// isTypable reports whether a shell reads a name as one harmless word. The shell inserts a completed name unquoted. A
-// process can choose any name, also one that would run a command at the next press of enter.
+// isTypable reports whether a shell reads a name as one harmless word. A completed name is inserted unquoted. A process
+// can choose any name, even one that would run a command when the user presses enter.
 func isTypable(name string) bool {
 	return name != "" && len(name) <= maxCompletion && name[0] != '-' &&
 		strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == ""
@@ -238,14 +236,14 @@ func completePIDs(cmd *cobra.Command, args []string, typed string) ([]cobra.Comp
 // errNotChosen means that the user left the list of processes without a choice.
 var errNotChosen = errors.New("no process was chosen")
 
-// listLook is how the list of processes looks and what it offers.
+// listLook is how the list of processes looks, and what the user can do in it.
 type listLook struct {
 	options ui.Options
 	// verb names the action on the chosen process.
 	verb string
 }
 
-// plainLook returns how the list looks for a command without a screen.
+// plainLook returns how the list looks for a command that has no screen.
 func plainLook(verb string, std run.Streams) listLook {
 	return listLook{ui.Options{Input: std.In, Output: std.Out, Suspend: canSuspend()}, verb}
 }
@@ -308,7 +306,7 @@ func listed(found []attach.Candidate, names *redact.Redactor) string {
 	return strings.Join(words, ", ")
 }
 
-// allOf returns advice how to select all found processes by a common process above them.
+// allOf returns advice how to select all found processes by naming their common ancestor.
 func allOf(cmd *cobra.Command, found []attach.Candidate, typed string) string {
 	if top := roots(found); len(top) < len(found) {
 		return ", or all together (" + cmd.CommandPath() + " " + typed + " --children)"
@@ -333,8 +331,8 @@ func candidates(list []attach.Candidate, names *redact.Redactor) []ui.Candidate 
 	return out
 }
 
-// matchFlag is the value of --match: a regular expression for the titles of the processes to follow. If it is empty,
-// ddtop does not search for processes.
+// matchFlag is the value of --match, a regular expression. ddtop follows the processes whose titles match it. If it is
+// empty, ddtop does not search for processes.
 type matchFlag string
 
 func (m *matchFlag) addMatch(cmd *cobra.Command) {
@@ -361,8 +359,8 @@ func (m *matchFlag) Set(text string) error {
 	return nil
 }
 
-// userFlag is the value of --user: the name or number of the user whose processes --match may find. If it is empty,
-// they may belong to any user.
+// userFlag is the value of --user: a user's name or number. --match finds only processes of this user. If it is empty,
+// --match finds the processes of all users.
 type userFlag string
 
 func (u *userFlag) addUser(cmd *cobra.Command) {
@@ -393,8 +391,8 @@ func (u userFlag) only() (func(pid int) bool, error) {
 // maxRubySearch limits how long anyRuby examines processes.
 const maxRubySearch = time.Second
 
-// anyRuby reports whether one of the processes that match --match can be a Ruby process. The sudo or shell that
-// started ddtop also matches, because its command line contains the expression.
+// anyRuby reports whether a process that matches --match can be a Ruby process. The shell or sudo that started ddtop
+// matches too, because its command line contains the expression.
 func anyRuby(pids []int) bool {
 	begun := time.Now()
 	return slices.ContainsFunc(pids, func(pid int) bool {
@@ -413,7 +411,7 @@ func anyRuby(pids []int) bool {
 	})
 }
 
-// finder returns a function that searches for processes that match m. The parameter of limits it to one user's
+// finder returns a function that searches for processes that match m. If of is not empty, it finds only that user's
 // processes. finder returns nil if m is empty. It calls say once if the first complete search finds none.
 func (m matchFlag) finder(of userFlag, say func(text string)) (func(known func(int) bool) []int, error) {
 	if m == "" {

@@ -16,7 +16,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// named starts a Ruby that sets its own title. The title can have more words after the name.
+// named starts a Ruby that sets its own title. The title is a name, and can have more words after it.
 func named(t *testing.T, title string) *rubytest.Process {
 	t.Helper()
 	p := rubytest.One(t).Start(t, "Process.setproctitle("+strconv.Quote(title)+")\n"+spinner, rubytest.Options{})
@@ -80,8 +80,8 @@ func namedCluster(t *testing.T, name string) *rubytest.Process {
 	return p
 }
 
-// TestNameOfACluster: if only one cluster has a name, the name selects the whole cluster. Its workers are measured
-// together and have their numbers.
+// TestNameOfACluster: if only one cluster of processes has a name, the name selects the whole cluster. Its workers are
+// measured together, and the output shows their numbers.
 func TestNameOfACluster(t *testing.T) {
 	t.Parallel()
 	name := unlike(t, "fleet")
@@ -127,8 +127,8 @@ func TestNameOfACluster(t *testing.T) {
 	x.leaves(t, 0)
 }
 
-// TestProcessesOfOneName: if two clusters have a name, ddtop without a terminal refuses the name and lists their
-// processes. With --children it takes all of them.
+// TestProcessesOfOneName: if two clusters have the same name, ddtop without a terminal refuses the name and lists the
+// processes of both. With --children it takes all of them.
 func TestProcessesOfOneName(t *testing.T) {
 	t.Parallel()
 	name := unlike(t, "armada")
@@ -171,8 +171,8 @@ func TestScreenOfAMaster(t *testing.T) {
 	x.leaves(t, 0)
 }
 
-// TestListIsATree: the list of processes is a tree. The workers of a master follow it, and the worker that takes most
-// CPU time is first.
+// TestListIsATree: in the list of processes, the workers of a master are below the master. The worker that takes the
+// most CPU time comes first.
 func TestListIsATree(t *testing.T) {
 	t.Parallel()
 	name := unlike(t, "convoy")
@@ -376,15 +376,16 @@ func TestTheOnlyRubyIsAttachedTo(t *testing.T) {
 	x.leaves(t, 0)
 }
 
-// TestCompletionOffersProcesses: if a command takes a process, completion offers the PIDs of Ruby processes with their
-// titles.
+// TestCompletionOffersProcesses: for a command that accepts a process, the shell's completion offers the PIDs of Ruby
+// processes with their titles.
 func TestCompletionOffersProcesses(t *testing.T) {
 	t.Parallel()
 	name := unlike(t, "completed")
 	p := named(t, name)
 	want := strconv.Itoa(p.PID) + "\t" + name + "\n"
 	for _, words := range [][]string{{"dump", ""}, {"stat", "-p", ""}, {"record", ""}, {"doctor", ""}, {""}} {
-		// On a busy machine a list may have the names of programs in place of titles (attach.List).
+		// On a busy machine a list may show the name of a program instead of its title (attach.List), so the test tries
+		// again.
 		for deadline := time.Now().Add(rubytest.Timeout); ; {
 			r := run(t, append([]string{"__complete"}, words...)...)
 			if r.code == 0 && strings.Contains(r.out, want) {

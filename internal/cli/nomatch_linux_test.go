@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestMatchSaysThatNothingMatches: push says that no Ruby matches --match now. A shell or a sudo with the same words in
-// its command line is no Ruby. If a Ruby matches, push does not say this. The test ends each push at once, even while
+// TestMatchSaysThatNothingMatches: if no Ruby matches --match, push says so. A shell or a sudo with the same words in
+// its command line is no Ruby. If a Ruby matches, push does not say so. The test ends each push at once, even while
 // push opens its folder.
 func TestMatchSaysThatNothingMatches(t *testing.T) {
 	t.Parallel()

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// TestNoMatchWithoutAnAnswer: if no command or process has a name, ddtop says so. It adds how many processes did not
-// answer.
+// TestNoMatchWithoutAnAnswer: if no command or process has the typed name, ddtop says so. It adds how many processes
+// did not answer, because their names are unknown.
 func TestNoMatchWithoutAnAnswer(t *testing.T) {
 	root := &cobra.Command{Use: "ddtop", SuggestionsMinimumDistance: 2}
 	dump := &cobra.Command{Use: "dump", Run: func(*cobra.Command, []string) {}}

@@ -16,12 +16,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// A shownRequest is a request of a recording. Its route becomes known in its last 300 ms. route is empty if the route
-// never becomes known. noPath is set for a recording without patterns of paths.
+// A shownRequest is a request in a recording. Its name is first the path, and in its last 300 ms the route. If route is
+// empty, the route never becomes known. noPath is true for a recording without patterns of paths.
 type shownRequest struct {
 	path, route string
 	noPath      bool
-	// of is the pattern of the path if path is the route already.
+	// of is the pattern of the path. It is set if the field path already has the route.
 	of string
 }
 
@@ -73,9 +73,9 @@ func lateNames(t *testing.T, requests ...shownRequest) string {
 	return path
 }
 
-// TestOneNameInAllOutputs: stat, profiles and the page of one recording give all time of a request to the same name,
-// whenever the name became known. A request whose route was never seen gets the route of other requests with the same
-// path.
+// TestOneNameInAllOutputs: stat, profiles and the page of one recording count all time of a request under the same
+// name, whenever the name became known. A request whose route never became known counts under the route of other
+// requests with the same path.
 func TestOneNameInAllOutputs(t *testing.T) {
 	t.Parallel()
 	late := shownRequest{path: "GET /mixed", route: "GET mixed#show"}
@@ -178,7 +178,8 @@ func oneName(t *testing.T, file string) {
 	}
 }
 
-// TestPathsThatNameNoRoute: a path with two routes keeps a row of its own. So does a path that no route matches.
+// TestPathsThatNameNoRoute: a path whose requests have two routes keeps a row of its own. So does a path whose requests
+// have no route.
 func TestPathsThatNameNoRoute(t *testing.T) {
 	t.Parallel()
 	out := run(t, "report", lateNames(t, shownRequest{path: "GET /a/:id"}, shownRequest{path: "GET /a/:id", route: "GET a#show"},

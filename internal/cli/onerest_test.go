@@ -21,7 +21,7 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// restSource is a source that only describes its process.
+// restSource is a source without samples: it only describes its process.
 type restSource struct {
 	sampler.Source
 	process sampler.Process
@@ -31,8 +31,8 @@ type restSource struct {
 func (s restSource) Process() sampler.Process        { return s.process }
 func (s restSource) Dictionary() *sampler.Dictionary { return s.dict }
 
-// restingThreads are the threads of the test. stack lists the methods of a thread, innermost first. rests is set if
-// the thread has nothing to do. sleeps is set if it waits in a sleep.
+// restingThreads are the threads of the test. stack lists the methods of a thread, innermost first. rests is true if
+// the thread waits for work. sleeps is true if it waits in a sleep.
 var restingThreads = []struct {
 	name   string
 	rests  bool
@@ -53,8 +53,8 @@ var restingThreads = []struct {
 	{"runs", false, false, []string{"Shop#sum"}},
 }
 
-// TestOneRuleOfRest: the screen, the page, the flamegraph and the pprof profile of the same samples leave out the time
-// of the same resting threads.
+// TestOneRuleOfRest: four outputs leave out the time of threads at rest: the screen, the page, the flamegraph and the
+// pprof profile. With the same samples, all four must leave out the same threads.
 func TestOneRuleOfRest(t *testing.T) {
 	dict := sampler.NewDictionary()
 	process := sampler.Process{PID: 7, Title: "puma", Era: sampler.EraSched, LockRate: 100, StackRate: 100, RubyVersion: "3.4.1"}

@@ -16,7 +16,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// notes is a buffer that can be read while a program writes to it.
+// notes is a buffer that the test can read while a program still writes to it.
 type notes struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -88,8 +88,8 @@ func readable(t *testing.T, path string) {
 	}
 }
 
-// TestKilledRecording: if ddtop is killed while it records over an existing file, that file keeps its content. What
-// was measured is in a file with the ending .partial, and ddtop report can read it.
+// TestKilledRecording: if ddtop is killed while it records over an existing file, that file keeps its content. The
+// samples so far are in a file with the ending .partial, and ddtop report can read it.
 func TestKilledRecording(t *testing.T) {
 	t.Parallel()
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
@@ -134,9 +134,9 @@ func diskOf(t *testing.T, size string) (dir string) {
 	return dir
 }
 
-// TestRecordingOnAFullDisk: if the disk is full, record fails and names the file that holds what was measured. An
-// existing file keeps its content, and what was measured is in a file with the ending .partial. ddtop report can read
-// both.
+// TestRecordingOnAFullDisk: if the disk is full, record fails and names the file that holds the samples so far. If it
+// was to replace a file, that file keeps its content, and the samples are in a file with the ending .partial. ddtop
+// report can read the samples in either case.
 func TestRecordingOnAFullDisk(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()

@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// dearPrograms are programs that make a tick of ddtop expensive, each in another way.
+// dearPrograms are programs that make a tick of ddtop expensive. Each does so in another way.
 var dearPrograms = map[string]string{
 	"500 threads that wake up": `500.times { Thread.new { loop { sleep 0.02 } } }`,
 	"deep stacks that move": `def down(n, &b); n == 0 ? b.call : down(n - 1, &b); end
@@ -83,9 +83,9 @@ func (f *frugal) end(t *testing.T) {
 	if err := f.cmd.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	// more is the CPU time in seconds that a run may use beyond its share. Half a second's budget may be saved up, and
-	// half a second's may be overdrawn. One tick may be long, because reading stacks ends only after 250 ms. Work
-	// beside the ticks, which no rate lowers, takes at most half of the budget in a plain stat.
+	// more is the CPU time, in seconds, that a run may use beyond its share. ddtop may save up the budget of half a
+	// second, and overdraw it by half a second. One tick may be long, because reading stacks is cut off only after 250
+	// ms. In a plain stat, work outside of the ticks takes at most half of the budget, and no lower rate reduces it.
 	more := 2*0.5*f.share + 0.25 + 0.5*f.share*10
 	most := time.Duration(f.share*float64(wall) + more*1e9)
 	t.Logf("%q: %.2f %% of a CPU, at most %.2f; %.0f Hz, stacks %.1f Hz, %+v", f.flags, 100*took.Seconds()/wall.Seconds(),
@@ -98,10 +98,10 @@ func (f *frugal) end(t *testing.T) {
 	}
 }
 
-// TestOverhead: ddtop uses no more CPU time than --overhead allows, whatever the target does. The kernel counts the
-// CPU time of the whole process. Without --overhead, ddtop uses at most 6 %, however expensive the lowest quality is.
-// Only what the budget controls is compared, so that load on the machine cannot make the test fail. Both runs watch
-// the same program, which keeps all CPUs busy.
+// TestOverhead: ddtop uses no more CPU time than --overhead allows, whatever the target does. The kernel counts the CPU
+// time of the whole ddtop process. Without --overhead, ddtop uses at most 6 %, even if the lowest quality costs more.
+// The test compares only what the budget controls, so load on the machine cannot make it fail. Both runs watch the same
+// program, which keeps all CPUs busy.
 func TestOverhead(t *testing.T) {
 	const window = 10 * time.Second
 	r := rubytest.One(t)

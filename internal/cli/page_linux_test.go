@@ -197,8 +197,8 @@ func quoted(s string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`, "\n", `\n`).Replace(s) + "'"
 }
 
-// TestPageOfSeveralProcessesInBrowser: a page of two processes shows the busy one first. If the user chooses the other
-// process, the page shows the other process.
+// TestPageOfSeveralProcessesInBrowser: a page of two processes first shows the busy process. If the user chooses the
+// idle process, the page shows that process.
 func TestPageOfSeveralProcessesInBrowser(t *testing.T) {
 	rubytest.Long(t)
 	c := startCluster(t)

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestPause: with --pause, stat and dump stop the target while they read stacks, and report the pauses. If ddtop has
-// started the target itself, ddtop also passes on the exit code of the target.
+// TestPause: with --pause, stat and dump stop the target while they read stacks, and report how long it was stopped. If
+// ddtop started the target itself, ddtop must still end with the target's exit code.
 func TestPause(t *testing.T) {
 	r := rubytest.One(t)
 	p := r.Start(t, "5.times { Thread.new { loop { sleep 0.001 } } }; puts 'ready'; $stdout.flush; $stdin.gets; exit!(7)", rubytest.Options{})
@@ -30,8 +30,8 @@ func TestPause(t *testing.T) {
 	if err := json.Unmarshal([]byte(stat.out), &got); err != nil {
 		t.Fatal(err)
 	}
-	// The number of pauses depends on the machine. A pause lasts until each thread has had a CPU, and all pauses take
-	// at most a tenth of the time.
+	// The number of pauses depends on the machine. A pause ends only after each thread has had a CPU, and all pauses
+	// together take at most a tenth of the time.
 	if z := got.Pauses; z.Count < 1 || z.P50NS <= 0 || z.MaxNS < z.P50NS || z.TotalNS >= got.DurationNS {
 		t.Errorf("%+v of %d ns", z, got.DurationNS)
 	}

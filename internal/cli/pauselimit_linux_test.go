@@ -15,7 +15,7 @@ import (
 )
 
 // TestPauseOfLimited: if a cgroup limits the CPU time of ddtop, ddtop refuses --pause and stops no process. The error
-// says for how long a process could stand still.
+// says for how long a process could be stopped if ddtop lacked CPU time.
 func TestPauseOfLimited(t *testing.T) {
 	dir := limitedCgroup(t)
 	p := rubytest.One(t).Start(t, "puts 'ready'; $stdout.flush; $stdin.gets", rubytest.Options{})

@@ -35,21 +35,21 @@ type psProcess struct {
 	// Readable reports whether ddtop may read the process. WhyNot is a sentence if it may not, and null if it may.
 	Readable bool    `json:"readable"`
 	WhyNot   *string `json:"why_not"`
-	// Answered reports whether the kernel answered questions about the process in time. Without an answer, a process
-	// is listed if its name or program looks like Ruby.
+	// Answered reports whether the kernel answered questions about the process in time. A process without an answer is
+	// listed if its name or program looks like Ruby.
 	Answered bool `json:"answered"`
-	// Name is the displayed name of the process, such as "puma w0". Worker is the number in it, here 0. Worker is null
-	// if there is no such number.
+	// Name is the displayed name of the process, such as "puma w0". Worker is the worker's number in this name, here 0.
+	// It is null if the name has no number.
 	Name   string `json:"name"`
 	Worker *int   `json:"worker"`
-	// CPU is the CPU time of the process during the listing, in CPUs. It is null if not known.
+	// CPU is how many CPUs the process used during the listing. It is null if not known.
 	CPU *float64 `json:"cpu"`
 	// RSSBytes is the resident memory of the process. It is null if the kernel did not report it.
 	RSSBytes *int64 `json:"rss_bytes"`
 	// Title is the program's name alone. Args is the whole command line, only with --args because it can hold secrets.
 	Title string   `json:"title"`
 	Args  []string `json:"args,omitempty"`
-	// depth is the number of listed processes above this one.
+	// depth is the number of listed ancestors of this process.
 	depth int
 }
 
@@ -103,8 +103,8 @@ func psOf(ctx context.Context, list []attach.Candidate, args bool, names *redact
 	return asTree(ps)
 }
 
-// asTree sorts processes by CPU time, and puts the children of a process after it. A process sorts by the sum of its
-// own CPU time and its descendants'.
+// asTree sorts processes by CPU time, and puts the children of a process after it. The CPU time of a process here
+// includes its descendants.
 func asTree(ps []psProcess) []psProcess {
 	listed := make(map[int]bool, len(ps))
 	for i := range ps {

@@ -36,10 +36,10 @@ import (
 )
 
 const (
-	// defaultPeriod is the time that a profile covers if no flag sets it. Most destinations expect this length.
+	// defaultPeriod is the time that a profile covers by default. Most destinations expect this length.
 	defaultPeriod = time.Minute
-	// defaultSpool bounds the unsent profiles of one destination on disk, in bytes. maxInMemory bounds them in memory,
-	// in bytes. maxSpooled bounds their number.
+	// defaultSpool bounds one destination's unsent profiles on disk, in bytes. maxInMemory bounds its profiles in
+	// memory, in bytes, and maxSpooled their number.
 	defaultSpool = 256e6
 	maxInMemory  = 64e6
 	maxSpooled   = 100_000
@@ -65,7 +65,7 @@ var destinations = map[string]func(*url.URL) (push.Destination, error){
 }
 
 func newDatadog(u *url.URL) (push.Destination, error) {
-	// A key that was read from a file often ends with a newline.
+	// A key from a file often ends with a newline, which is not part of the key.
 	return datadog.New(u, strings.TrimSpace(os.Getenv("DD_API_KEY")), Version)
 }
 
@@ -76,7 +76,7 @@ func newPyroscope(u *url.URL) (push.Destination, error) {
 	}, Version)
 }
 
-// errParca is why Parca's own protocol, WriteRaw, is not supported. There is no module with which to test it.
+// errParca says what to use instead of Parca's own protocol, WriteRaw. No Go module exists to test that protocol with.
 var errParca = errors.New("use OTLP, which Parca takes on the same port: --to otlp+grpc://HOST:7070, with TLS otlp+grpcs://")
 
 func noParca(*url.URL) (push.Destination, error) { return nil, errParca }
@@ -332,8 +332,8 @@ func destinationOf(text string) (push.Destination, error) {
 	return d, nil
 }
 
-// spoolName returns the name of a destination's folder in the spool. It resembles the URL, so that people recognize
-// it, and differs for each URL.
+// spoolName returns the name of a destination's folder in the spool. It resembles the URL, so that a person recognizes
+// it. Each URL has a different name.
 func spoolName(d push.Destination) string {
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
@@ -371,7 +371,7 @@ func (f *pushFlags) openRoutes(ctx context.Context) ([]push.Route, error) {
 		err    error
 	}
 	done := make(chan opened, 1)
-	// If the process's main thread hung in the call, no other thread would get the signals sent to the process.
+	// A hanging call must not block the main thread, because then no thread would get signals sent to the process.
 	attach.OnOwnThread(func() {
 		routes, err := f.routes()
 		done <- opened{routes, err}
@@ -404,8 +404,8 @@ func closeRoutes(routes []push.Route) {
 }
 
 const (
-	// envFileVariable is the environment variable that names the file with push's environment, if it is not envFile.
-	// The systemd unit sets this variable.
+	// envFileVariable is the environment variable with the path of push's environment file. The default path is
+	// envFile. The systemd unit sets this variable.
 	envFileVariable = "DDTOP_ENV_FILE"
 	envFile         = "/etc/ddtop/push.env"
 )

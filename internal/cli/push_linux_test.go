@@ -120,8 +120,8 @@ func profilesIn(t *testing.T, dir string) map[int][]*profile.Profile {
 	return out
 }
 
-// TestPushToFiles: each profile begins where the one before ended. When SIGTERM ends ddtop, it writes the last
-// profile.
+// TestPushToFiles: each profile begins at the time at which the previous profile ended. When SIGTERM ends ddtop, it
+// writes the last profile.
 func TestPushToFiles(t *testing.T) {
 	t.Parallel()
 	ruby := rubytest.One(t).Start(t, `$stdout.sync = true; Thread.new { loop { 1000.times { |i| i * i }; sleep 0.001 } }.name = "worker"; puts "up"; sleep`, rubytest.Options{})
@@ -138,8 +138,8 @@ func TestPushToFiles(t *testing.T) {
 		if i > 0 && one.TimeNanos != list[i-1].TimeNanos+list[i-1].DurationNanos {
 			t.Errorf("period %d begins %d ns after the one before ended", i, one.TimeNanos-list[i-1].TimeNanos-list[i-1].DurationNanos)
 		}
-		// A period ends at the first sample after its planned end. This does not move the planned end of the next
-		// period.
+		// A period ends at the first sample after its planned end, so a little late. The next period is planned from
+		// the planned end, so the delays must not add up.
 		if length := one.TimeNanos + one.DurationNanos - list[0].TimeNanos; i < len(list)-1 && length < int64(i+1)*1e9 {
 			t.Errorf("%d periods are %d ns long", i+1, length)
 		}
@@ -153,7 +153,8 @@ func TestPushToFiles(t *testing.T) {
 			}
 		}
 	}
-	// If ddtop gets no CPU or disk for about four seconds at its end, it warns that its last profiles are lost.
+	// A warning about lost profiles is allowed only if ddtop took at least four seconds to end, for lack of CPU or
+	// disk.
 	if text := p.log.String(); took < 4*time.Second && strings.Contains(text, "level=WARN") || strings.Contains(text, "level=ERROR") {
 		t.Errorf("it ended in %v, and said:\n%s", took, text)
 	}
@@ -229,7 +230,7 @@ func TestPushEndsWithItsProcess(t *testing.T) {
 	}
 }
 
-// TestPushTakesTheSource: push follows threads by the method that --source names, as all commands do.
+// TestPushTakesTheSource: push follows threads by the method that --source names, like all other commands.
 func TestPushTakesTheSource(t *testing.T) {
 	t.Parallel()
 	if err := live.CheckSwitches(); err != nil {
@@ -248,8 +249,8 @@ func TestPushTakesTheSource(t *testing.T) {
 	}
 }
 
-// TestPushHeap: --heap adds the live objects by class to some profiles, under Datadog's names. Other profiles have no
-// live objects.
+// TestPushHeap: with --heap, push adds the live objects by class to one of several profiles, under the names that
+// Datadog uses. The other profiles have no live objects.
 func TestPushHeap(t *testing.T) {
 	t.Parallel()
 	ruby := rubytest.One(t).Start(t, `class Kept; end; KEEP = Array.new(1234) { Kept.new }

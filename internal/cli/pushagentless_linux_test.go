@@ -24,7 +24,7 @@ import (
 type datadogIntake struct {
 	mu  sync.Mutex
 	got []datadogUpload
-	// answer answers a request in place of ServeHTTP. If it is nil or returns false, ServeHTTP takes the profile.
+	// answer may answer a request instead of ServeHTTP. If it is nil or returns false, ServeHTTP accepts the profile.
 	answer func(http.ResponseWriter, *http.Request) bool
 }
 
@@ -111,8 +111,8 @@ func (u *datadogUpload) tag(key string) string {
 	return ""
 }
 
-// TestPushAgentless: without an agent, push sends profiles to Datadog over TLS, with the key from the environment of
-// ddtop. The key is in no log, no spool and no profile. If the certificate of a server cannot be verified, push sends
+// TestPushAgentless: without an agent, push sends profiles directly to Datadog over TLS. The key is from ddtop's
+// environment. The key is in no log, no spool and no profile. If a server's certificate cannot be verified, push sends
 // nothing to it.
 func TestPushAgentless(t *testing.T) {
 	t.Parallel()

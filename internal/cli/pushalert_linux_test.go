@@ -28,7 +28,7 @@ type alertMessage struct {
 	PID, Processes, Followed                                  int
 }
 
-// alertIntake is a server of webhooks. It keeps the messages that it gets, by path.
+// alertIntake is a server that receives webhooks. It stores the messages by the path of the request.
 type alertIntake struct {
 	mu  sync.Mutex
 	got map[string][]string
@@ -76,9 +76,10 @@ STDIN.gets`
 
 const idleRuby = `$stdout.sync = true; Thread.new { loop { sleep 0.1 } }; puts "up"; STDIN.gets`
 
-// TestPushTellsOfDeadlocks: two deadlocked workers of a service cause one message at each destination. The message
-// names a recording and a page, and both can be opened. A healthy process causes no message. When both workers have
-// ended, a second message follows. Neither the path nor a header of a destination is in the log.
+// TestPushTellsOfDeadlocks: two deadlocked workers of a service together cause one message at each destination. The
+// message names a recording and a page, and both files can be opened. A healthy process causes no message. When both
+// workers have ended, a second message reports the end. The log contains neither the path nor a header of a
+// destination.
 func TestPushTellsOfDeadlocks(t *testing.T) {
 	t.Parallel()
 	start := func(service, code string) *rubytest.Process {
@@ -116,7 +117,8 @@ func TestPushTellsOfDeadlocks(t *testing.T) {
 		b, _ := io.ReadAll(resp.Body) // half of an answer lacks the line
 		return strings.Contains(string(b), "ddtop_finding_active{rule=\"deadlock\",service=\"shop\",severity=\"crit\"} 2\n")
 	})
-	// On a full machine the second worker can be found more than five seconds after the first.
+	// On a busy machine push may find the second worker more than five seconds after the first. Then the first message
+	// counts only one process.
 	m := in.messages(t, "/json")[0]
 	if m.Event != "start" || m.Rule != "deadlock" || m.Severity != "crit" || m.Service != "shop" || m.Processes < 1 ||
 		m.PID != workers[0].PID && m.PID != workers[1].PID {
@@ -170,7 +172,7 @@ func TestBadAlertsAreRefused(t *testing.T) {
 }
 
 // TestPushRedacts: with --redact, no title, thread name or tag of the process is in a message, a profile, a capture or
-// the log. The service stays, because destinations sort what they get by service.
+// the log. Only the service's name stays, because destinations sort what they get by service.
 func TestPushRedacts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

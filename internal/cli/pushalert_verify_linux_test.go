@@ -27,14 +27,15 @@ import (
 	"github.com/ddtop/ddtop/recording"
 )
 
-// watchedFor is how long push watches the servers. Their troubles end after half of this time.
+// watchedFor is how long push watches the servers. The servers have troubles only in the first half of this time.
 const watchedFor = 10 * time.Minute
 
-// lackOf limits the time that the Pumas may lack a CPU to a fifteenth of watchedFor. Below this limit they show no
-// other troubles.
+// lackOf limits how long the Pumas may lack a CPU: a fifteenth of watchedFor. Below this limit, the lack causes no
+// findings but cpu_starved.
 const lackOf = 15
 
-// watchedApp answers /slow only after it has asked another server. It answers all other paths at once.
+// watchedApp is the Rack application of the Pumas. It answers /slow only after it has asked another server. It answers
+// all other paths at once.
 const watchedApp = `
 require "net/http"
 require "digest"
@@ -84,8 +85,8 @@ var recordOf = regexp.MustCompile(`(?s)service\.name.{1,6}?(shop|jobs|calm).*ddt
 var eventOf = regexp.MustCompile(`(?s)^_e\{\d+,\d+\}:\[\w+\] (\w+): (over: )?.*#rule:([a-z_]+),`)
 
 // TestAlertsOfRealServers: one push watches a real Puma with a slow route, a deadlocked Sidekiq and a healthy Puma.
-// Each destination gets the start and the end of both troubles, and nothing else. The rule cpu_starved does not count.
-// If the Pumas lack a CPU for a fifteenth of the time, only the deadlock is judged.
+// Each destination gets the start and the end of the two troubles, and nothing else. Messages of the rule cpu_starved
+// do not count. If the Pumas lack a CPU for a fifteenth of the time or longer, the test judges only the deadlock.
 func TestAlertsOfRealServers(t *testing.T) {
 	rubytest.Long(t)
 	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -132,7 +133,7 @@ func TestAlertsOfRealServers(t *testing.T) {
 	}
 	wantFinding(t, jobs, "deadlock", "")
 
-	// Four of the five threads of shop wait for the slow server. The healthy Puma has some work.
+	// Four of the five threads of the Puma named shop wait for the slow server. The healthy Puma has a little work.
 	var clients sync.WaitGroup
 	load := func(n int, url string, pause time.Duration) (stop func()) {
 		done := make(chan struct{})
@@ -202,7 +203,8 @@ func TestAlertsOfRealServers(t *testing.T) {
 	// got holds what arrived at each destination, as "service event rule".
 	got := make(map[string][]string)
 	note := func(at, service, event, rule string) {
-		// If the Pumas lack a CPU, other rules can match them. The deadlocked Sidekiq matches no other rule.
+		// If the Pumas lack a CPU, rules other than the expected ones can match them. The deadlocked Sidekiq still
+		// matches no other rule.
 		if rule != "cpu_starved" && (without < watchedFor/lackOf || service == "jobs") {
 			got[at] = append(got[at], service+" "+event+" "+rule)
 		}
@@ -255,8 +257,8 @@ func TestAlertsOfRealServers(t *testing.T) {
 	}
 }
 
-// checkCapture checks that a capture is undamaged, is of the named process, lasts at least 30 s and has one note. Its
-// page must have findings.
+// checkCapture checks a capture, which is a recording and a page. The recording must be undamaged, of the named process
+// and at least 30 s long, with one note. The page must have findings.
 func checkCapture(t *testing.T, place string, m alertMessage) {
 	t.Helper()
 	r, err := recording.Open(place)

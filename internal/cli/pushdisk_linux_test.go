@@ -35,7 +35,7 @@ func startIntake(t *testing.T) (*datadogIntake, string) {
 	return in, "datadog://" + strings.TrimPrefix(s.URL, "http://")
 }
 
-// follow checks that each profile came once and begins where the one before ended. All profiles must be of one
+// follow checks that each profile arrived once and begins when the previous one ended. All profiles must be of the same
 // process.
 func (d *datadogIntake) follow(t *testing.T) {
 	t.Helper()
@@ -47,8 +47,8 @@ func (d *datadogIntake) follow(t *testing.T) {
 	}
 }
 
-// TestPushWithASpoolThatHangs: if the disk of a spool does not answer, push still samples and sends to another
-// destination. SIGTERM still ends push.
+// TestPushWithASpoolThatHangs: if the disk with the spool of one destination does not answer, push still samples, and
+// sends to the other destination. SIGTERM still ends push.
 func TestPushWithASpoolThatHangs(t *testing.T) {
 	t.Parallel()
 	ruby := sleepingRuby(t)
@@ -163,7 +163,7 @@ func TestPushOnAFullDisk(t *testing.T) {
 	}
 	p.await(t, "files where there is room again", func() bool { return written() > before+3 })
 	p.end(t)
-	// A profile that waits on the disk is dropped if another one needs its room. All other profiles come once and in
+	// If the full disk has no room for a new profile, push drops an unsent one. All other profiles arrive once and in
 	// order.
 	last := -1
 	for _, u := range in.uploads() {
@@ -181,8 +181,8 @@ func TestPushOnAFullDisk(t *testing.T) {
 	}
 }
 
-// TestPushEndsThoughNobodyAnswers: if one server hangs and another does not exist, SIGTERM still ends push. What was
-// measured stays in the spool, and the next start sends all of it.
+// TestPushEndsThoughNobodyAnswers: one server hangs and another does not exist. SIGTERM still ends push. The profiles
+// stay in the spool, and the next start of push sends all of them.
 func TestPushEndsThoughNobodyAnswers(t *testing.T) {
 	t.Parallel()
 	ruby := sleepingRuby(t)
@@ -200,14 +200,15 @@ func TestPushEndsThoughNobodyAnswers(t *testing.T) {
 	begun := time.Now()
 	p.end(t) // push must end without an answer of the server
 	t.Logf("it took %v", time.Since(begun))
-	// If the disk took the rest of the five seconds, the last profile is lost, and push reports this.
+	// push has five seconds to end. If the disk uses them up, the last profile is lost, and push reports this.
 	if text := p.log.String(); strings.Count(text, "are left in the spool") != 2 && !strings.Contains(text, "are lost") {
 		t.Errorf("it said:\n%s", text)
 	}
 	in.answers(nil)
 	close(hangs)
 	p = startPush(t, args...)
-	// The first run may have left any number of profiles, so only the first one of each run shows that both came.
+	// The first run may have left any number of profiles. So the test waits for one thing only: the first profile of
+	// each run has arrived.
 	p.await(t, "the first profile of each run", func() bool {
 		runs := 0
 		for _, u := range in.uploads() {

@@ -35,8 +35,8 @@ func TestOpenKeysAreSaid(t *testing.T) {
 	}
 }
 
-// TestPackagesMakeKeysPrivate: the systemd unit names its file with keys. It says how to make the file so that no
-// other user can read it.
+// TestPackagesMakeKeysPrivate: the systemd unit names the file for push's keys, and its comment shows a command that
+// makes the file. With this command no other user can read the file.
 func TestPackagesMakeKeysPrivate(t *testing.T) {
 	unit, err := os.ReadFile("../../packaging/systemd/ddtop-push.service")
 	if err != nil {

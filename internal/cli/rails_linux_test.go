@@ -19,8 +19,9 @@ import (
 	"github.com/ddtop/ddtop/ui"
 )
 
-// TestRailsShowsItsOwnCode: the first screen of a Rails application under load shows the application's controller and
-// model in the flamegraph. About a hundred frames of Puma, Rack and Rails lie around them. No key is pressed.
+// TestRailsShowsItsOwnCode: ddtop watches a Rails application under load, and no key is pressed. The flamegraph on the
+// first screen shows the application's controller and model. This is not easy, because each stack also has about a
+// hundred frames of Puma, Rack and Rails.
 func TestRailsShowsItsOwnCode(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
@@ -80,13 +81,13 @@ func TestRailsShowsItsOwnCode(t *testing.T) {
 	}
 }
 
-// extensions maps the beginnings of labels to the extension that defines these methods as C functions.
+// extensions maps the beginnings of method names to the Ruby extension that implements these methods as C functions.
 var extensions = map[string]string{"PG::": "pg_ext", "StringIO": "stringio", "StringScanner": "strscan", "Monitor#": "monitor",
 	"JSON::Ext::Generator": "generator", "JSON::Ext::Parser": "parser", "Puma::HttpParser#": "puma_http11", "NIO::": "nio4r_ext"}
 
-// extensionsFit checks the stacks of running threads in a recording. The C functions below a method of an extension
-// must begin in that extension or in Ruby itself. Ruby can do other work while the frame of the method is still on the
-// stack.
+// extensionsFit checks the stacks of running threads in a recording. If the innermost Ruby method is from an extension,
+// the C functions that it calls must begin in that extension. They may also begin in Ruby itself, which can do other
+// work while the method's frame is still on the stack.
 func extensionsFit(t *testing.T, file string) {
 	t.Helper()
 	r, err := recording.Open(file)

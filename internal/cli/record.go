@@ -183,7 +183,7 @@ func streamRecording(ctx context.Context, src sampler.Source, length time.Durati
 			}
 		}
 	})
-	// The disk gets its full run.DiskPatience from here on, because SampleFor may need long to remove the probes.
+	// The time for the disk (run.DiskPatience) begins here, because SampleFor may need long to remove the probes.
 	giveUp, written := run.Patience(ctx)
 	defer written()
 	var end *sampler.End
@@ -218,8 +218,8 @@ func streamRecording(ctx context.Context, src sampler.Source, length time.Durati
 	return note, nil
 }
 
-// recordingNames makes the names of the files of several processes. They are FILE-PID.ddtop, or FILE-PID-2.ddtop if
-// the process became another Ruby by exec.
+// recordingNames makes the names of the files of several processes: FILE-PID.ddtop. If a process became another Ruby by
+// exec, the next file is FILE-PID-2.ddtop.
 type recordingNames struct {
 	mu   sync.Mutex
 	seen map[int]int
@@ -251,8 +251,8 @@ func (intervalLines) write(ctx context.Context, src sampler.Source, j *job) erro
 	return err
 }
 
-// writeIntervals measures for a length of time, or reads a whole recording, and writes a line for each interval. note
-// says why it ended early. It is empty otherwise.
+// writeIntervals measures for a length of time, or reads a whole recording. It writes a line for each interval. note
+// says why it ended early, or is empty.
 func writeIntervals(ctx context.Context, src sampler.Source, length time.Duration, notes []sampler.Note, out run.Output, std run.Streams) (note string, err error) {
 	giveUp, released := run.Patience(ctx)
 	defer released()
@@ -275,7 +275,7 @@ func writeIntervals(ctx context.Context, src sampler.Source, length time.Duratio
 	})
 	stream.Finish()
 	if lines.Err() == nil {
-		// The disk gets its full run.DiskPatience from here on, because SampleFor may need long to remove the probes.
+		// The time for the disk (run.DiskPatience) begins here, as SampleFor may need long to remove the probes.
 		giveUp, written := run.Patience(ctx)
 		defer written()
 		aside.GiveUp = giveUp
@@ -298,7 +298,7 @@ func writeIntervals(ctx context.Context, src sampler.Source, length time.Duratio
 	return note, nil
 }
 
-// firstOf returns the first of joined errors. The others are not reported, because they have the same cause.
+// firstOf returns the first of joined errors. Only this one is reported, because all of them have the same cause.
 func firstOf(err error) error {
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		return many.Unwrap()[0]

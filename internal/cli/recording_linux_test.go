@@ -17,8 +17,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// record makes a recording of a spinner, and returns its path and the PID. The recording is 1.5 s long unless the
-// arguments say otherwise.
+// record makes a recording of the program spinner, and returns its path and the program's PID. The recording is 1.5 s
+// long unless the arguments say otherwise.
 func record(t *testing.T, args ...string) (path string, pid int) {
 	t.Helper()
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
@@ -35,7 +35,8 @@ func record(t *testing.T, args ...string) (path string, pid int) {
 
 func TestReport(t *testing.T) {
 	t.Parallel()
-	// The recording must have at least 20 samples, also on a busy machine. The recording itself says how many it has.
+	// The recording must have at least 20 samples. On a busy machine that takes longer than usual, so the test asks the
+	// recording itself how many it has.
 	var path string
 	var pid, samples int
 	var length int64
@@ -83,8 +84,8 @@ func TestReport(t *testing.T) {
 	checkTimelines(t, path, wall)
 }
 
-// checkTimelines checks the formats that show when each thing happened. They must hold the spinner's stack, and the
-// same wall time as pprof.
+// checkTimelines checks the formats that show when each thing happened. They must have the stack of the program
+// spinner, and the same total time as pprof.
 func checkTimelines(t *testing.T, path string, wall int64) {
 	t.Helper()
 	firefox := run(t, "report", path, "--format", "firefox")
@@ -161,7 +162,8 @@ func blocks(t *testing.T, path string) int {
 
 func TestReportOfADamagedRecording(t *testing.T) {
 	t.Parallel()
-	// The recording needs two blocks, so that one stays whole. On a starved machine the second block may be late.
+	// The test damages the last block, so the recording needs two blocks for one to stay whole. On a busy machine the
+	// second block may come late.
 	var path string
 	var pid int
 	for seconds := 3; seconds <= 24; seconds *= 2 {
@@ -184,7 +186,8 @@ func TestReportOfADamagedRecording(t *testing.T) {
 	}
 	checkStat(t, pid, r.out)
 
-	// This file ends before its first block of samples, as if ddtop was killed. It does not say how the process ended.
+	// This file ends before its first block of samples, as if ddtop was killed there. So it does not say how the
+	// process ended.
 	const fileHeader, blockHeader, lengthAt = 16, 48, 8
 	process := fileHeader + blockHeader + int(binary.LittleEndian.Uint32(data[fileHeader+lengthAt:]))
 	if err := os.WriteFile(cut, data[:process], 0o600); err != nil {

@@ -19,7 +19,8 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// recordedStay is a line of JSON that describes a thread, or the stay of a thread in C code.
+// recordedStay is a line of JSON about a thread, or about a stay of a thread: the time in which it blocks in the same C
+// functions.
 type recordedStay struct {
 	Type      string                   `json:"type"`
 	ID        int                      `json:"id"`
@@ -31,8 +32,8 @@ type recordedStay struct {
 }
 
 // TestRecordingHasNativeFrames: a recording made with the defaults has the C functions in which blocked threads stay.
-// So has each file made from the recording. eu-stack finds the same functions. In a profile they are below the Ruby
-// frame.
+// So has each file that is made from the recording. The tool eu-stack must find the same functions. In a profile they
+// are below the Ruby frame.
 func TestRecordingHasNativeFrames(t *testing.T) {
 	rubytest.Long(t)
 	eu := rubytest.Program(t, "eu-stack", "elfutils")
@@ -119,7 +120,8 @@ func TestRecordingHasNativeFrames(t *testing.T) {
 	}
 }
 
-// checkProfile checks a profile of threads in IO#sysread. Their stays in C code are known, and take ns in all.
+// checkProfile checks a profile of threads that wait in IO#sysread. stays has the known stays of the threads in C
+// functions, and ns is their total time.
 func checkProfile(t *testing.T, data string, stays map[int32]recordedStay, ns int64) {
 	t.Helper()
 	prof, err := profile.ParseData([]byte(data))
@@ -164,8 +166,8 @@ func checkProfile(t *testing.T, data string, stays map[int32]recordedStay, ns in
 			t.Errorf("%d functions of %d", next, len(functions))
 		}
 	}
-	// Intervals are cut at samples. The first part of a stay can lack C functions, and so can the end, because no
-	// sample proves it.
+	// Intervals end at samples. At its beginning and at its end, a stay can lack C functions, because no sample inside
+	// the stay proves them. So the profile may have less time than the stays.
 	if native > ns || native == 0 || native > ruby {
 		t.Errorf("%d ns in C functions, whose stays take %d; IO#sysread has %d", native, ns, ruby)
 	}

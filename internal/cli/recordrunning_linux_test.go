@@ -22,8 +22,9 @@ import (
 )
 
 // TestRecordingHasFunctionsOfRunningThreads: a recording made with --native has the C functions in which threads ran.
-// So has each file made from the recording. In a profile, the CPU time of a Ruby method is divided among its C
-// functions. The shares equal the shares by the kernel's clock, and no function is below another method.
+// So has each file that is made from the recording. In a profile, the CPU time of a Ruby method is divided among the C
+// functions that it called. The shares agree with the kernel's clock, and no C function appears below a method that did
+// not call it.
 func TestRecordingHasFunctionsOfRunningThreads(t *testing.T) {
 	rubytest.Long(t)
 	if err := live.MayRun(); err != nil {
@@ -35,7 +36,7 @@ func TestRecordingHasFunctionsOfRunningThreads(t *testing.T) {
 	r := run(t, "record", "-p", strconv.Itoa(p.PID), "--native", "-d", "10s", "-o", file)
 	r.want(t, 0)
 	ns := spend.Stop(t, p)
-	// Each turn of the program's loop spends different times.
+	// The times differ from turn to turn of the program's loop, so the comparison needs at least 20 turns.
 	turns := float64(countRuns(t, file, "Spend.both"))
 	if turns < 20 {
 		t.Fatalf("%g stacks of Spend.both", turns)

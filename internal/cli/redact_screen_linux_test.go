@@ -16,7 +16,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// secretStory lists the keys that a user presses in all views and overlays of the screen, and what the user sees then.
+// secretStory lists keys for all views and overlays of the screen, and the words that the screen must show after each.
 var secretStory = []struct{ press, see string }{
 	{"1", "GVL held by"},
 	{"?", "keys and signs"}, {"?\x0c", "GVL held by"},
@@ -31,9 +31,9 @@ var secretStory = []struct{ press, see string }{
 	{"3", "a column"}, {"\x1b[D", "FROZEN"},
 }
 
-// TestNoSecretOnAScreen: with --redact, neither the terminal nor a saved file gets a secret. The text for the terminal
-// includes titles and the content of the clipboard. Without --redact both get secrets. The test walks the screens of
-// one process, of several processes, and of a replay.
+// TestNoSecretOnAScreen: with --redact, no secret reaches the terminal or a saved file. What the terminal gets includes
+// titles and the content of the clipboard. Without --redact, both get secrets, which proves that the search finds them.
+// The test visits the screens of one process, of several processes, and of a replay.
 func TestNoSecretOnAScreen(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
@@ -46,7 +46,7 @@ func TestNoSecretOnAScreen(t *testing.T) {
 		args []string
 		// before lists the keys that lead to the first view.
 		before []struct{ press, see string }
-		// seen are secrets that are on this screen without --redact.
+		// seen are the secrets that this screen must show without --redact.
 		seen []string
 	}{
 		{"one", []string{"-p", pid, "--args"}, nil, []string{"zqtitle", "zqnamed", "zqreader", "zqdir", "zqrelative", "127.66.66.66", "zqcustomer"}},
@@ -77,7 +77,8 @@ func TestNoSecretOnAScreen(t *testing.T) {
 					sent.WriteString(x.raw())
 					x.forget()
 				}
-				// The prompt shows a note while the user types it.
+				// The prompt shows the user's own note while the user types it. So the output up to here is not
+				// searched.
 				x.press(t, "mzznote\r")
 				x.seeWords(t, "marked: ")
 				x.forget()
@@ -135,8 +136,8 @@ func TestNoSecretOfACommandLeaves(t *testing.T) {
 	}
 }
 
-// sentText returns what a terminal was sent, in lower case. The decoded content of the clipboard is at the end. Each
-// other escape sequence becomes a line break, so that the texts around it do not join.
+// sentText returns in lower case what was sent to a terminal. The decoded content of the clipboard is at the end. Each
+// escape sequence except the clipboard's becomes a line break, so that the texts before and after it do not join.
 func sentText(t *testing.T, raw string) string {
 	t.Helper()
 	var clipboard strings.Builder

@@ -61,7 +61,7 @@ than in another recording, for the same length of time.`,
 	return cmd
 }
 
-// loadAgainst reads a recording to compare with, and shows its progress on the screen.
+// loadAgainst reads the recording of --against, which is compared on the screen. It shows the progress on the screen.
 func loadAgainst(ctx context.Context, screen *screenFlags, path string, std run.Streams) (*ui.Against, error) {
 	list, err := loadRecordings(ctx, screen, []string{path}, std)
 	if err != nil {
@@ -89,8 +89,8 @@ func openRecording(path string, std run.Streams) (*recording.Reader, error) {
 	return r, nil
 }
 
-// sayDamage reports and returns which part of a recording cannot be read. The result is empty if everything can be
-// read.
+// sayDamage reports which part of a recording cannot be read, and returns this as text. The text is empty if the whole
+// recording can be read.
 func sayDamage(r *recording.Reader, std run.Streams) string {
 	damage := r.Damage()
 	if damage == nil {
@@ -110,10 +110,10 @@ func (r recordings) Follow(_ context.Context, join func(sampler.Source)) error {
 	return sampler.ErrEnded
 }
 
-// Done has nothing to keep, because the history of a recording can be read again from its file.
+// Done does nothing: the history of a recording can be read again from its file.
 func (r recordings) Done(sampler.Source) {}
 
-// Relatives returns the recorded processes. A recording does not show which process forked which.
+// Relatives returns the recorded processes, without a tree: a recording does not show which one forked which.
 func (r recordings) Relatives() (list []sampler.Relative, forgotten int) {
 	for _, x := range r {
 		p := x.Process()

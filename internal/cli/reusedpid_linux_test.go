@@ -11,9 +11,10 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// reusePID is a script that runs as the first process of a PID namespace. It lets ddtop watch a Ruby, and stops ddtop.
-// Then it kills the Ruby and starts another one with the same PID. Without address randomization, both have the same
-// addresses. At the end it continues ddtop. Its arguments are ddtop, the root and the binary of Ruby, and a folder.
+// reusePID is a script that runs as the first process of a PID namespace. It starts a Ruby, lets ddtop watch it, and
+// stops ddtop. Then it kills the Ruby and starts another one with the same PID. Address randomization is off, so both
+// Rubies have the same addresses. At the end the script continues ddtop. Its arguments are ddtop, Ruby's root folder
+// and binary, and a folder.
 const reusePID = `
 ddtop=$1 root=$2 ruby=$3 dir=$4
 launch() { # name
@@ -45,8 +46,8 @@ kill -9 $again
 exit 0
 `
 
-// TestReusedPID: if another process gets the PID of the target while ddtop is off its CPU, ddtop reports that the
-// target has ended. It reads nothing of the new process, though its memory has the same layout.
+// TestReusedPID: the target ends while ddtop is stopped, and another process gets its PID. ddtop must report that the
+// target has ended. It must read nothing of the new process, even though its memory has the same layout.
 func TestReusedPID(t *testing.T) {
 	if os.Geteuid() != 0 {
 		rubytest.Skip(t, "a PID namespace of one's own needs root")

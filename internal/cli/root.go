@@ -50,7 +50,7 @@ func newRoot(std run.Streams) *cobra.Command {
 		Long:          rootLong + "\n\n" + exitCodesHelp,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		// A command is suggested if the typed word differs in at most this many letters.
+		// For a mistyped command, the nearest command is suggested if at most two letters differ.
 		SuggestionsMinimumDistance: 2,
 		Args:                       rootArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -79,8 +79,8 @@ func newRoot(std run.Streams) *cobra.Command {
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return flags.Usagef("%w; \"%s --help\" lists the flags", err, c.CommandPath())
 	})
-	// cobra.Command.SetVersionTemplate would link text/template into the program. The linker then keeps every exported
-	// method of every type, because a template can call it. This costs 4 MB.
+	// cobra.Command.SetVersionTemplate would link text/template. A template can call any exported method by its name,
+	// so the linker would keep all of them. This costs 4 MB.
 	cmd.Flags().BoolVarP(&f.version, "version", "v", false, "version for ddtop")
 	f.addPID(cmd)
 	f.addRates(cmd)

@@ -16,7 +16,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// masterOfTwo forks two workers. The second worker spins. The first line of input ends the first worker.
+// masterOfTwo is a program that forks two workers. The second worker computes all the time. The first line of input
+// ends the first worker.
 const masterOfTwo = `
 $stdout.sync = true
 worker = lambda do |name, spins|
@@ -118,7 +119,7 @@ func TestChildrenAreMeasured(t *testing.T) {
 	}
 	run(t, "record", "-p", pid, "--children", "-d", "1s", "--format", "ddtop", "-o", "-").want(t, 2, "a file each")
 
-	// This comes last, because the first worker ends while stat measures.
+	// This is the last part of the test, because it ends the first worker while stat measures.
 	done := make(chan result, 1)
 	go func() { done <- run(t, "stat", "-p", pid, "--children", "-d", "3s", "--json") }()
 	c.Send(t, "end the first")
@@ -215,8 +216,8 @@ func TestSeveralProcessesThatCantBeRead(t *testing.T) {
 	run(t, "dump", "-p", strconv.Itoa(os.Getpid()), "-p", strconv.Itoa(c.first)).want(t, 4, "not a CRuby process")
 }
 
-// TestScreenOfSeveralProcesses: the screen shows the table of processes, one process, and the next. It also shows that
-// a process has ended.
+// TestScreenOfSeveralProcesses: the screen shows the table of processes, then one process, and then the next one. It
+// also shows that a process has ended.
 func TestScreenOfSeveralProcesses(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)

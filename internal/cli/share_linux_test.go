@@ -16,8 +16,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestScreenIsShared: the documented way to share a screen works. The second client sees the redacted screen. Keys of
-// the second client do nothing, and keys of the first client work.
+// TestScreenIsShared: two people can share a screen by tmux as documented. The second client sees the redacted screen.
+// Its keys do nothing, and the keys of the first client work.
 func TestScreenIsShared(t *testing.T) {
 	t.Parallel()
 	tmux, err := exec.LookPath("tmux")
@@ -74,14 +74,15 @@ func TestScreenIsShared(t *testing.T) {
 	if strings.Contains(pane(), "hunter2") {
 		t.Errorf("it is not redacted:\n%s", pane())
 	}
-	// Without this option, tmux takes keys that come within a millisecond for pasted text, and ignores a prefix key in
-	// it.
+	// By default, tmux takes keys that come within a millisecond for pasted text, and ignores its prefix key in such
+	// text. This option turns that off.
 	if out, err := run("set-option", "-g", "assume-paste-time", "0").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	watcher, its := client("attach", "-r")
 	await("the second client", func() bool { return clients() == 2 })
-	// tmux handles keys in order. When this client has detached, its earlier keys have been handled too.
+	// The client types "qq" and then detaches. tmux handles keys in order, so after the detach it has handled "qq",
+	// too.
 	fmt.Fprint(its, "qq\x02d")
 	if err := watcher.Wait(); err != nil {
 		t.Fatalf("the second client: %v", err)

@@ -19,7 +19,7 @@ import (
 	"github.com/ddtop/ddtop/internal/stuckfs"
 )
 
-// mapsThenWaits is a program that maps a file. When it gets another line, it maps more memory.
+// mapsThenWaits is a program that maps a file into its memory. When it gets a second line, it maps more memory.
 const mapsThenWaits = `$stdout.sync = true
 file = File.open(STDIN.gets.chomp)
 MAPPED = IO::Buffer.map(file, 4096, 0, IO::Buffer::READONLY)
@@ -30,11 +30,11 @@ puts "done"
 STDIN.read
 `
 
-// silencer is a Ruby process whose memory silence can lock.
+// silencer is a Ruby process whose memory can be locked (silence), so that a read of it hangs.
 type silencer struct {
 	*rubytest.Process
 	disk *stuckfs.FS
-	// page is the address in the process's memory where a page of a file on disk is mapped.
+	// page is an address in the process's memory: a page of a file on the disk under test is mapped there.
 	page int64
 }
 
@@ -79,9 +79,9 @@ func startSilencer(t *testing.T, first string) silencer {
 	return s
 }
 
-// silence locks the memory of the process until the test ends or the disk is released. A reader holds the mmap lock
-// while it waits for a page of a file whose disk does not answer. The process itself waits for this lock to map
-// memory. `ps aux` hangs on such a process.
+// silence locks the memory of the process until the test ends or the disk is released. A reader reads a page of a file
+// whose disk does not answer, and holds the mmap lock meanwhile. The process itself waits for this lock, because it
+// maps more memory. `ps aux` hangs on such a process.
 func (p silencer) silence(t *testing.T) {
 	t.Helper()
 	disk := p.disk
@@ -107,8 +107,8 @@ func (p silencer) silence(t *testing.T) {
 }
 
 // TestQuitsWhileTheMemoryIsLocked: if the memory of the target is locked, a signal makes ddtop print at once what it
-// has measured. The process of ddtop ends when the lock is free. The kernel does not end a thread that waits for the
-// lock within process_vm_readv(2).
+// has measured. The process of ddtop itself ends only when the lock is free. Until then the kernel cannot end ddtop's
+// thread that waits for the lock within process_vm_readv(2).
 func TestQuitsWhileTheMemoryIsLocked(t *testing.T) {
 	p := startSilencer(t, "Thread.new { loop {} }\n") // ticks of an idle process are rare
 	measured, err := os.Create(filepath.Join(t.TempDir(), "out"))
@@ -144,7 +144,7 @@ func TestQuitsWhileTheMemoryIsLocked(t *testing.T) {
 	finish(t, cmd, out, errs).want(t, 0, "has not come back for")
 }
 
-// answersWithin limits the time of a command that must not wait for a process that does not answer.
+// answersWithin limits the time of a command that must not hang, although a process on the machine does not answer.
 const answersWithin = time.Minute
 
 // runSoon is run for a command that must end within answersWithin.

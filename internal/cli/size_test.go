@@ -11,8 +11,8 @@ import (
 // releasedBytes is the size of the released file for x86_64. docs/internals/contributing.md says what it consists of.
 const releasedBytes = 25_720_000
 
-// TestReleasedSize: ddtop is at most 3 % larger than the documented size. A stripped file has the sections that
-// the kernel loads, and less than 0.1 % more. So the test need not link another file.
+// TestReleasedSize: ddtop is at most 3 % larger than the documented size. The test does not link a stripped binary. It
+// sums up the sections that the kernel loads, because a stripped file has less than 0.1 % more.
 func TestReleasedSize(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
@@ -34,8 +34,9 @@ func TestReleasedSize(t *testing.T) {
 	}
 }
 
-// TestNoTemplates: ddtop runs no text/template. A template can call any exported method by its name, so the linker
-// would keep all methods of all types, 4 MB of them. A stripped binary has the names of its functions, too.
+// TestNoTemplates: ddtop does not link text/template. A template can call any exported method by its name, so the
+// linker would keep all methods of all types, 4 MB of them. Even a stripped binary has the names of its functions,
+// which the test searches.
 func TestNoTemplates(t *testing.T) {
 	t.Parallel()
 	binary, err := os.ReadFile(ddtop)

@@ -16,7 +16,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// starvedRates are the flags for the rates that the smallest budgets leave on a full machine, by polling.
+// starvedRates are flags for very low rates, by polling. On a busy machine, the smallest CPU budgets allow no more.
 var starvedRates = []string{"--overhead", "off", "--rate", "1", "--lock-rate", "4", "--source", "polling"}
 
 // computing is a program with two threads. One computes, and one collects garbage now and then.
@@ -26,13 +26,14 @@ Thread.new { loop { GC.start; sleep 0.05 } }.name = "collects"
 puts "up"
 sleep`
 
-// slackNS is the error that CPU counters of one computing thread may have at both ends of a measurement. It is twice
-// the sum of two times: a quarter of the shortest period of these tests, and the longest time between two samples.
+// slackNS is how much CPU time of one computing thread may be missing or too much at both ends of a measurement, in ns.
+// It is twice the sum of two times: a quarter of the shortest period of these tests, and the longest time between two
+// samples.
 const slackNS = int64(2 * (250*time.Millisecond + 375*time.Millisecond))
 
-// TestStarvedOutputs: at the rates of a starved machine, stat and reports have all figures that the kernel and Ruby
-// count. These are the CPU time of the process and its threads, run delays, collections and page faults. They cover
-// the whole time and each part of it. Shares that rest on too few samples are null.
+// TestStarvedOutputs: at the rates of a machine without free CPU time, stat and reports still have all figures that the
+// kernel and Ruby count. These are the CPU time of the process and its threads, run delays, collections and page
+// faults. They cover the whole time and each part of it. Shares for which there are too few samples are null.
 func TestStarvedOutputs(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -96,7 +97,7 @@ func TestStarvedOutputs(t *testing.T) {
 		x.want(t, 0)
 		check(t, x.out)
 	})
-	// lines checks the lines of stat --interval. It returns how many seconds were known exactly.
+	// lines checks the lines of stat --interval. It returns the number of lines whose whole second was known exactly.
 	lines := func(t *testing.T, source, while string) (exact int) {
 		t.Helper()
 		x := run(t, append([]string{"stat", "--json", "-p", pid, "-d", while, "--interval", "1s"}, append(starvedRates, "--source", source)...)...)
@@ -146,8 +147,8 @@ func TestStarvedOutputs(t *testing.T) {
 			rubytest.Skip(t, "%v", err)
 		}
 		t.Parallel()
-		// With --source switches, ddtop polls until its programs are loaded into the kernel. Loading takes long on a
-		// full machine.
+		// With --source switches, ddtop polls until its programs are loaded into the kernel. On a busy machine loading
+		// takes long, so the test measures for longer and longer.
 		exact := 0
 		for _, while := range []string{"4s", "16s", "64s"} {
 			if exact = lines(t, "switches", while); exact > 0 {
@@ -160,7 +161,8 @@ func TestStarvedOutputs(t *testing.T) {
 	})
 }
 
-// TestStarvedPush: at the rates of a starved machine, each profile of three processes has the CPU time of its period.
+// TestStarvedPush: at the rates of a machine without free CPU time, push follows three processes. Each profile still
+// has the CPU time of its whole period.
 func TestStarvedPush(t *testing.T) {
 	t.Parallel()
 	r := rubytest.One(t)

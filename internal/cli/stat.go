@@ -89,7 +89,7 @@ type statFormat string
 
 const textFormat, markdownFormat = "text", "md"
 
-// check refuses unknown formats, and Markdown if another is true, which means that --json or --interval is set.
+// check refuses unknown formats. It also refuses Markdown with --json or --interval, which another stands for.
 func (f statFormat) check(another bool) error {
 	switch {
 	case f != textFormat && f != markdownFormat:
@@ -104,7 +104,7 @@ func measureStat(ctx context.Context, src sampler.Source, length time.Duration, 
 	return measureWith(ctx, measure.New(src.Process(), src.Dictionary(), j.rules), src, length, j)
 }
 
-// measureWith does the same as measureStat with a Measure of the caller.
+// measureWith is measureStat, but with a Measure that the caller has made.
 func measureWith(ctx context.Context, m *measure.Measure, src sampler.Source, length time.Duration, j judgement) (report.Stat, string, error) {
 	native := run.WatchNative(src)
 	m.WatchNative()
@@ -223,7 +223,7 @@ type measured struct {
 	of *measure.Measure
 }
 
-// measureStats measures each process. It chooses the advice for all together, so that no advice contradicts another.
+// measureStats measures each process. It chooses the advice for all together, so that it has no contradictions.
 func measureStats(ctx context.Context, g sampler.Group, length time.Duration, j judgement, std run.Streams) ([]export.ProcessStat, error) {
 	list, err := run.MeasureGroup(ctx, g, length, std, func(ctx context.Context, src sampler.Source, left time.Duration) (measured, string, error) {
 		m := measure.New(src.Process(), src.Dictionary(), j.rules)

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// blockedScript has two threads that wait for good in a call of the C library, below Ruby's frames.
+// blockedScript has two threads that wait forever in a call of the C library, which Ruby methods have made.
 const blockedScript = `
 reader, writer = IO.pipe
 2.times { Thread.new { reader.sysread(1) } }

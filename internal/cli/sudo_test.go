@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/internal/cli/sudo"
 )
 
-// TestAgain: the PIDs replace the words that named processes, and nothing else changes. The value of a flag may be the
-// same word.
+// TestAgain: in the command for sudo, PIDs replace the words by which the user named processes, and nothing else
+// changes. The value of a flag can be the same word, and must stay.
 func TestAgain(t *testing.T) {
 	for _, c := range []struct {
 		words, args, want string

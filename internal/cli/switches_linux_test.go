@@ -43,7 +43,8 @@ func programsOf(t *testing.T, pid int) []ebpf.ProgramID {
 	return out
 }
 
-// TestSwitchesLeaveWithDdtop: if ddtop is killed, no program of it stays in the kernel, and the target goes on.
+// TestSwitchesLeaveWithDdtop: if ddtop is killed, none of its programs stays loaded in the kernel, and the target goes
+// on.
 func TestSwitchesLeaveWithDdtop(t *testing.T) {
 	if err := live.CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)
@@ -115,8 +116,8 @@ func TestStatSaysSource(t *testing.T) {
 	run(t, "stat", "-p", strconv.Itoa(p.PID), "--source", "switches", "--pause").want(t, 2, "--source switches does not go with --pause")
 }
 
-// TestSwitchesTwice: two ddtops can follow the same process at the same time. Both use switches, and neither loses a
-// record.
+// TestSwitchesTwice: two ddtops follow the same process at the same time. Each of them uses thread switches, and
+// neither loses a record.
 func TestSwitchesTwice(t *testing.T) {
 	if err := live.CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)

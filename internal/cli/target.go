@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// Defaults and limits of the rates in Hz. Above 10 kHz the interval is too short for a tick. Stacks are never read
+// Defaults and limits of the rates, in Hz. Above 10 kHz there is too little time for one tick. Stacks are never read
 // more often than the state of the GVL ("lock").
 const (
 	defaultStackRate = 100.0
@@ -32,16 +32,16 @@ type target struct {
 	lockRate  float64
 	pause     bool
 	overhead  flags.Overhead
-	// figuresOf is the time span that a set of figures covers (stat --interval). Zero means sampler.QualityWindow.
+	// figuresOf is how much time one set of figures covers (stat --interval). Zero means sampler.QualityWindow.
 	figuresOf time.Duration
 	exact     exact.Flags
 	source    sourceFlag
 	// native is true if C stacks of running threads are wanted.
 	native bool
 	debug  run.Debuginfod
-	// values is true if paths, arguments, literals and messages are read, unless --redact is on.
+	// values is true if ddtop reads paths, arguments, literals and messages. --redact overrides it.
 	values bool
-	// noRequests is true if ddtop does not read what threads work for, to measure the cost of reading it.
+	// noRequests is true if ddtop reads no requests and jobs of threads, to measure the cost of reading them.
 	noRequests bool
 	// names is the flag --redact.
 	names *flags.Redaction
@@ -72,7 +72,7 @@ func (t *target) attaching(progress func(path string, done, total int)) live.Opt
 		Redactor: t.names.Redactor(), Values: t.values, NoRequests: t.noRequests, From: t.from(), Running: t.native, Debug: t.debug.Client, OwnCode: t.ownCode.Rules(), Progress: progress}
 }
 
-// several reports whether the command is about more than one process, now or later.
+// several reports whether the command can have more than one process, now or later.
 func (t *target) several() bool { return t.children || len(t.pids) > 1 }
 
 func (t *target) addRates(cmd *cobra.Command) {
@@ -101,13 +101,13 @@ func (t *target) checkRates() error {
 		flag string
 		hz   float64
 	}{{"--rate", t.stackRate}, {"--lock-rate", t.lockRate}} {
-		// The condition is written so that NaN is refused, too.
+		// This condition also refuses NaN, for which each comparison is false.
 		if !(r.hz >= minRate && r.hz <= maxRate) {
 			return flags.Usagef("%s takes %g to %g Hz, not %g", r.flag, minRate, maxRate, r.hz)
 		}
 	}
 	if t.lockRate < t.stackRate {
-		// Each tick that reads stacks also reads the state of the GVL.
+		// Each tick that reads stacks also reads the state of the GVL, so that rate is at least the same.
 		t.lockRate = t.stackRate
 	}
 	return t.checkSource()
@@ -165,7 +165,7 @@ func (t *target) openTelling(ctx context.Context, progress func(path string, don
 }
 
 // openGroup attaches to the named processes and, with --children, to the processes below them. pending is true if the
-// named process was just started and perhaps runs no Ruby yet. openGroup reports processes for which exact mode fails.
+// named process was just started and may not run Ruby yet. openGroup reports processes in which exact mode fails.
 func (t *target) openGroup(ctx context.Context, pending bool, say func(format string, args ...any)) (exact.Group, error) {
 	return t.openGroupTelling(ctx, pending, say, layoutProgress(t.names))
 }
@@ -211,7 +211,7 @@ func (t *target) addExact(cmd *cobra.Command) {
 	cmd.Long += "\n" + exactHelp
 }
 
-// checkExact refuses contradicting flags. later is true for a screen, where a key can switch exact mode on later.
+// checkExact refuses flags that contradict --exact. later is true for a screen, where a key can switch exact mode on.
 func (t *target) checkExact(cmd *cobra.Command, later bool) error {
 	switch {
 	case !t.exact.On && !later && cmd.Flags().Changed(exact.CostFlag):
@@ -230,9 +230,9 @@ func (t *target) exactSwitch(src exact.Source) *exact.Switch {
 // defaultOverhead is the default limit of ddtop's CPU time, as a share of one CPU. A busy machine does not notice it.
 const defaultOverhead = 0.03
 
-// mostOverhead is the limit instead of defaultOverhead if figures would otherwise miss their minimum quality
-// (sampler.LeastQualities). On a busy machine, ten stacks of a Rails worker per second need half of mostOverhead. A
-// limit that the user sets is never exceeded.
+// mostOverhead replaces defaultOverhead if figures would otherwise miss their minimum quality (sampler.LeastQualities).
+// On a busy machine, reading ten stacks of a Rails worker per second takes half of it. ddtop never exceeds a limit that
+// the user sets.
 const mostOverhead = 0.06
 
 func (t *target) addOverhead(cmd *cobra.Command) {
@@ -241,8 +241,8 @@ func (t *target) addOverhead(cmd *cobra.Command) {
 		"the most that ddtop takes of one CPU, or off; unless given, up to 6%")
 }
 
-// overheadMost returns the share of a CPU that ddtop may use to reach the minimum quality of figures. It is zero if
-// the user has set a limit.
+// overheadMost returns the share of a CPU that ddtop may use if figures need it for their minimum quality. It is zero
+// if the user has set a limit.
 func (t *target) overheadMost() float64 {
 	if t.overhead.Asked {
 		return 0
@@ -292,7 +292,7 @@ func (f *sourceFlag) Set(text string) error {
 	return err
 }
 
-// from returns how to observe threads. With exact mode this is polling, because the probes show more than thread
+// from returns how to observe threads. With exact mode this is polling: the probes already show more than thread
 // switches would.
 func (t *target) from() live.From {
 	if t.source.from == live.FromAuto && t.exact.On {

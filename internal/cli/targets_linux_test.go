@@ -79,7 +79,7 @@ func TestZombie(t *testing.T) {
 	if err := in.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// The end of file comes when cat has ended. cat stays a zombie until Wait.
+	// The output of cat ends when cat has ended. From then until Wait, cat is a zombie.
 	if _, err := io.Copy(io.Discard, out); err != nil {
 		t.Fatal(err)
 	}
@@ -117,12 +117,12 @@ func TestAnotherUsersProcess(t *testing.T) {
 		r := finish(t, cmd, out, errs)
 		cancel()
 		if args[0] == "record" {
-			// record cannot write its file either, and reports this first.
+			// In this folder record cannot write its file, and it reports this before it reads the process.
 			r.want(t, 1, "can't be written")
 			continue
 		}
 		r.want(t, 3, "no permission", strconv.Itoa(p.PID), "belongs to user root")
-		// How to fix it depends on where the test runs.
+		// The advice depends on where the test runs: to use sudo, or to add a capability.
 		if !strings.Contains(r.err, "sudo") && !strings.Contains(r.err, "SYS_PTRACE") {
 			t.Errorf("it does not say how to fix it: %s", r.err)
 		}
@@ -137,7 +137,7 @@ func TestAnotherUsersProcess(t *testing.T) {
 	if row := psRow(t, r.out, p.PID); !strings.Contains(row, " no ") {
 		t.Errorf("ps as nobody says %s", row)
 	}
-	// The reason is below the table, once for this process and the other processes of root.
+	// ps prints the reason below its table, only once for all processes of root that cannot be read.
 	said := regexp.MustCompile(`(?m)^(?:not readable|(?:\d+, )*` + strconv.Itoa(p.PID) + `(?:, \d+)*): no permission to read the process: it belongs to user root`)
 	if n := len(said.FindAllString(r.out, -1)); n != 1 || strings.Count(r.out, "belongs to user root") > strings.Count(r.out, "\n\n") {
 		t.Errorf("ps as nobody says %d times why not:\n%s", n, r.out)

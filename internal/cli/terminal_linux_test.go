@@ -24,8 +24,8 @@ import (
 // terminal is a run of a program in a pseudo-terminal of 100 x 30.
 type terminal struct {
 	cmd *exec.Cmd
-	// tty is the end for the program. The test holds it open to read its settings. before holds the settings at the
-	// start.
+	// tty is the program's end of the pseudo-terminal. The test keeps it open to read the terminal's settings. before
+	// holds the settings at the start.
 	master, tty *os.File
 	before      unix.Termios
 
@@ -34,7 +34,7 @@ type terminal struct {
 	// cleaned is the first cleanedOf bytes of written, without escape sequences.
 	cleaned   string
 	cleanedOf int
-	// drained is closed when all that was written has been read.
+	// drained is closed when the test has read everything that the program wrote.
 	drained chan struct{}
 }
 
@@ -101,8 +101,8 @@ func settings(t *testing.T, tty *os.File) unix.Termios {
 
 var escapes = regexp.MustCompile(`\x1b(\[[0-9;?<>=]*[a-zA-Z]|\][^\x07\x1b]*(\x07|\x1b\\)|[()][A-B0])`)
 
-// text returns what the program has written so far, without escape sequences. It cleans the text again only if there
-// is more, because a screen writes megabytes in minutes.
+// text returns what the program has written so far, without escape sequences. It removes them again only after new
+// output, because a screen writes megabytes in minutes.
 func (x *terminal) text() string {
 	if raw := x.raw(); len(raw) != x.cleanedOf {
 		x.cleaned, x.cleanedOf = escapes.ReplaceAllString(raw, ""), len(raw)
@@ -118,8 +118,9 @@ func (x *terminal) raw() string {
 
 func (x *terminal) see(t *testing.T, text string) {
 	t.Helper()
-	// ddtop writes only cells that differ ("2" over the "3" of "process 3 of 3"). So a text may never be written in
-	// one piece. If the width of the terminal changes, ddtop writes the whole screen again.
+	// ddtop writes only cells that have changed ("2" over the "3" of "process 3 of 3"). So a text may never be written
+	// in one piece. After each second without success, the test changes the terminal's width, and then ddtop writes the
+	// whole screen.
 	again, cols := time.Now().Add(time.Second), uint16(100)
 	until(t, func() bool {
 		if strings.Contains(x.text(), text) {
@@ -135,7 +136,8 @@ func (x *terminal) see(t *testing.T, text string) {
 	}, "%q on the screen, there is %q", text, tail(x))
 }
 
-// tailOf formats as the end of what a program has written. It reads the text only when it is formatted.
+// tailOf prints as the last part of what a program has written. Its String method reads the text only when an error is
+// printed.
 type tailOf struct{ x *terminal }
 
 func tail(x *terminal) tailOf { return tailOf{x} }
@@ -152,7 +154,8 @@ func (x *terminal) press(t *testing.T, keys string) {
 	}
 }
 
-// leaves waits for the end of the program. It checks the exit code, and that the terminal is as it was before.
+// leaves waits until the program ends. It checks the exit code, and that the terminal has the same settings as before
+// the start.
 func (x *terminal) leaves(t *testing.T, code int) {
 	t.Helper()
 	err := x.cmd.Wait()
@@ -162,7 +165,7 @@ func (x *terminal) leaves(t *testing.T, code int) {
 	if after := settings(t, x.tty); after != x.before {
 		t.Errorf("the terminal's settings were %+v, are %+v", x.before, after)
 	}
-	// When the last descriptor of the tty is closed, the master reads the rest of the output and then an error.
+	// After the last descriptor of the tty is closed, a reader of master gets the rest of the output and then an error.
 	if err := x.tty.Close(); err != nil {
 		t.Error(err)
 	}
@@ -236,8 +239,8 @@ func TestScreenErrorsBeforeItOpens(t *testing.T) {
 	t.Parallel()
 	x := inTerminal(t, "-p", strconv.Itoa(os.Getpid()))
 	x.leaves(t, 4)
-	// If opening takes long, ddtop shows its progress on the alternate screen. The error must be on the normal screen,
-	// which stays.
+	// If opening takes long, ddtop shows its progress on the alternate screen, which disappears. The error must be on
+	// the normal screen, which stays.
 	raw := x.raw()
 	if after := raw[strings.LastIndex(raw, "\x1b[?1049l")+1:]; !strings.Contains(after, "not a CRuby process") {
 		t.Errorf("it wrote %q", raw)

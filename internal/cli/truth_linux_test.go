@@ -44,9 +44,9 @@ func dump(t *testing.T, pid int) dumped {
 	return d
 }
 
-// TestDumpEqualsBacktraceLocations compares the stacks of a parked program with Thread#backtrace_locations, frame by
-// frame. Path, absolute path and line are compared on every Ruby. Labels are compared on 3.4 and later, which print
-// qualified labels.
+// TestDumpEqualsBacktraceLocations compares dump's stacks of a parked program with Ruby's own
+// Thread#backtrace_locations, frame by frame. The test compares path, absolute path and line on every Ruby. It compares
+// labels on 3.4 and later, where Ruby prints qualified labels as ddtop does.
 func TestDumpEqualsBacktraceLocations(t *testing.T) {
 	t.Parallel()
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
@@ -96,8 +96,8 @@ func compareFrames(t *testing.T, thread string, got []dumpedFrame, want []rubyte
 	}
 }
 
-// place returns the place of a frame as text. An empty path (eval with "" as its file) counts as nil, because
-// sampler.Frame cannot tell them apart.
+// place returns a frame's place in the source as text. Ruby distinguishes an empty path (eval with "" as its file) from
+// nil. place does not, because sampler.Frame cannot.
 func place(path, absolute *string, line int32) string {
 	text := func(s *string) string {
 		if s == nil || *s == "" {
@@ -108,8 +108,8 @@ func place(path, absolute *string, line int32) string {
 	return fmt.Sprintf("%s %s:%d", text(path), text(absolute), line)
 }
 
-// TestDumpNamesTheStates compares the states of threads, and what they wait for, with what the program says about its
-// threads.
+// TestDumpNamesTheStates compares dump with what a program says about its own threads: their states, and what they wait
+// for.
 func TestDumpNamesTheStates(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()

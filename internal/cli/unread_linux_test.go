@@ -17,13 +17,13 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// awaitWrite waits until a thread of ddtop was seen waiting in write(2) 20 times in a row.
+// awaitWrite waits until a thread of ddtop hangs in write(2): the thread was seen there 20 times in a row.
 func awaitWrite(t *testing.T, pid int) {
 	t.Helper()
 	writing, looks := fmt.Sprintf("%d ", unix.SYS_WRITE), make(map[string]int)
 	until(t, func() bool {
 		for _, task := range tasksOf(t, pid) {
-			// The file of a running thread contains no number, only the word running.
+			// The file starts with the number of the system call. For a running thread it has only the word running.
 			if text, err := os.ReadFile(filepath.Join(task, "syscall")); err != nil || !strings.HasPrefix(string(text), writing) {
 				delete(looks, task)
 			} else if looks[task]++; looks[task] == 20 {
@@ -34,8 +34,8 @@ func awaitWrite(t *testing.T, pid int) {
 	}, "a write that waits")
 }
 
-// TestPipeThatNobodyReads: if no program reads standard output, a signal still ends ddtop. ddtop reports as an error
-// that not all was written.
+// TestPipeThatNobodyReads: if standard output is a pipe from which no program reads, a signal still ends ddtop. ddtop
+// reports as an error that it could not write everything.
 func TestPipeThatNobodyReads(t *testing.T) {
 	t.Parallel()
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
@@ -91,8 +91,8 @@ func endsSoon(t *testing.T, cmd *exec.Cmd, s syscall.Signal) {
 	t.Cleanup(func() { late.Stop() })
 }
 
-// TestTerminalThatNobodyReads: if a terminal takes no output, as on a connection that hangs, a signal still ends the
-// screen. The terminal has its old settings then.
+// TestTerminalThatNobodyReads: if a terminal accepts no output, as on a connection that hangs, a signal still ends the
+// screen. Afterwards the terminal has its old settings.
 func TestTerminalThatNobodyReads(t *testing.T) {
 	t.Parallel()
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})

@@ -87,7 +87,7 @@ func TestHelpFitsOneScreen(t *testing.T) {
 	}
 }
 
-// TestHelpOnNothing: ddtop help refuses words that are no command, and names the nearest command.
+// TestHelpOnNothing: ddtop help refuses words that are no command, and suggests the nearest command.
 func TestHelpOnNothing(t *testing.T) {
 	for words, want := range map[string]string{
 		"nosuch":      `there is no help on "nosuch"; "ddtop help" lists the commands`,

@@ -64,7 +64,7 @@ func valuesFile(t *testing.T) string {
 	return path
 }
 
-// hashes matches the hashes in a page, which can contain any letters.
+// hashes matches the hashes in a page. They are removed before the search, because a hash can contain "zq" by chance.
 var hashes = regexp.MustCompile(`'sha256-[^']*'`)
 
 // TestNoValueLeaves: a redacted report of a recording made with --values contains no value that a user typed, in any
@@ -117,8 +117,8 @@ func apart(t *testing.T, text string) (findings, rest string) {
 	return findings, string(others)
 }
 
-// TestEndpointFilter: --endpoint keeps only what matching requests have done. Formats that cannot be filtered are
-// refused. Findings are still about the whole process, because one endpoint often makes another slow.
+// TestEndpointFilter: with --endpoint, outputs have only the time of matching requests. ddtop refuses formats that
+// cannot be filtered. Findings still cover the whole process, because one endpoint often makes another slow.
 func TestEndpointFilter(t *testing.T) {
 	t.Parallel()
 	file := valuesFile(t)

@@ -45,8 +45,8 @@ func versionText() string {
 // pseudoVersion matches Go's name of a commit without a tag: a time in UTC, then the commit's first twelve digits.
 var pseudoVersion = regexp.MustCompile(`[-.](\d{14})-([0-9a-f]{12})(\+.*)?$`)
 
-// sourceOf returns what the binary was built from. This is the commit with its date, or the module's version if Go
-// recorded no commit, as with `go install …@v0.1.0`. It is empty if Go recorded neither.
+// sourceOf returns what the binary was built from: the commit with its date. If Go recorded no commit, as with `go
+// install …@v0.1.0`, it is the module's version. It is empty if Go recorded neither.
 func sourceOf(info *debug.BuildInfo) string {
 	var commit, date, changed string
 	if m := pseudoVersion.FindStringSubmatch(info.Main.Version); m != nil {
@@ -77,7 +77,7 @@ func sourceOf(info *debug.BuildInfo) string {
 	return strings.Join(words, ", ")
 }
 
-// dateOf returns the day of a time, in UTC. It is empty if the text does not have the layout.
+// dateOf returns the day of the time in text, in UTC. It is empty if text does not have this layout.
 func dateOf(layout, text string) string {
 	t, err := time.Parse(layout, text)
 	if err != nil {

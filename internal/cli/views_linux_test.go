@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// seeWords is see without regard to blanks. The terminal gets only cells that changed, so blanks are often missing.
+// seeWords is like see, but ignores blanks. ddtop writes only cells that changed, so blanks are often missing from the
+// output.
 func (x *terminal) seeWords(t *testing.T, text string) {
 	t.Helper()
 	packed := func(s string) string { return strings.ReplaceAll(s, " ", "") }
@@ -75,7 +76,7 @@ func goThroughViews(t *testing.T, x *terminal, story []struct{ press, see string
 	t.Helper()
 	x.see(t, "Integer#times")
 	for _, s := range story {
-		// Output from before this key must not count.
+		// Drop the output up to now, so that the test finds only what this key changes.
 		x.mu.Lock()
 		x.written.Reset()
 		x.mu.Unlock()

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// The defaults of --when. defaultBefore is the time recorded before the event and after it. defaultOver is the
-	// time that figures cover. defaultLongest limits one recording, defaultKeep their number, defaultKept their bytes.
+	// The defaults of --when. defaultBefore is recorded before and after the event, and figures cover defaultOver.
+	// defaultLongest limits one recording, defaultKeep the number of recordings, defaultKept their bytes.
 	defaultBefore  = 30 * time.Second
 	defaultOver    = 5 * time.Second
 	defaultLongest = 10 * time.Minute

@@ -21,9 +21,9 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// hogging holds the GVL from the line "hog" to the line "stop", and prints both times. It has 13 threads meanwhile,
-// and 4 otherwise. The tests use the number of threads as the condition. On a full machine, threads can hold the GVL
-// or wait for it for long at any time.
+// hogging is a program that holds the GVL from the line "hog" to the line "stop", and prints both times. In between it
+// has 13 threads, and otherwise 4. The tests use the number of threads as the condition. Long holds and waits are no
+// good condition, because on a busy machine they can occur at any time.
 const hogging = `$stdout.sync = true
 now = -> { Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond) }
 3.times { |i| Thread.new { Thread.current.name = "worker #{i}"; loop { sleep 0.02 } } }
@@ -69,7 +69,8 @@ func startWatch(t *testing.T, args ...string) *watcher {
 	return w
 }
 
-// events returns the events named what that ddtop has printed so far. It returns all events if what is empty.
+// events returns the events that ddtop has printed so far: those with the name in what, or all of them if what is
+// empty.
 func (w *watcher) events(t *testing.T, what string) (out []report.WatchEvent) {
 	t.Helper()
 	lines := bufio.NewScanner(strings.NewReader(w.out.String()))
@@ -87,7 +88,8 @@ func (w *watcher) events(t *testing.T, what string) (out []report.WatchEvent) {
 	return out
 }
 
-// await waits until there are more than before events named what, and returns the first new event.
+// await waits until there is a new event with the name in what, and returns it. before is the number of such events
+// that are already known.
 func (w *watcher) await(t *testing.T, what string, before int) report.WatchEvent {
 	t.Helper()
 	var all []report.WatchEvent
@@ -120,7 +122,7 @@ func (w *watcher) end(t *testing.T, s syscall.Signal) int {
 	return w.cmd.ProcessState.ExitCode()
 }
 
-// hog has the program hold the GVL until ddtop has begun a recording. It returns the begin and the end of this hold.
+// hog lets the program hold the GVL until ddtop has begun a recording. It returns the begin and the end of this hold.
 func (w *watcher) hog(t *testing.T, p *rubytest.Process) (fromNS, toNS int64) {
 	t.Helper()
 	before := len(w.events(t, "began"))
@@ -152,8 +154,9 @@ func whole(t *testing.T, path string) *recording.Reader {
 	return r
 }
 
-// TestRecordWhen: ddtop makes one recording each time that the condition holds. The recording covers this time, and
-// the requested time before and after it. SIGTERM completes the recording that still goes on.
+// TestRecordWhen: each time the condition begins to hold, ddtop makes one recording. The recording covers the time in
+// which it holds, and the requested time before and after it. If SIGTERM ends ddtop, it first completes the current
+// recording.
 func TestRecordWhen(t *testing.T) {
 	t.Parallel()
 	p := rubytest.One(t).Start(t, hogging, rubytest.Options{})
@@ -168,7 +171,7 @@ func TestRecordWhen(t *testing.T) {
 		e := w.await(t, "wrote", i)
 		r := whole(t, e.Path)
 		first, last := r.Span()
-		// The first recording may cover less time before, because ddtop has just attached.
+		// Only the first recording may have less time before the event, because ddtop has just attached.
 		if i > 0 && first > fromNS-1e9 || last < toNS+2e9 || first != e.StartNS || last != e.EndNS {
 			t.Errorf("held from %d to %d, recorded from %d to %d: %+v", fromNS, toNS, first, last, e)
 		}
@@ -256,15 +259,15 @@ func TestRecordWhenTheDiskIsFull(t *testing.T) {
 	}
 }
 
-// TestRecordWhenWhatFailsIsInTheExitCode: if no recording of a condition could be written until ddtop ends, the exit
-// code is 1.
+// TestRecordWhenWhatFailsIsInTheExitCode: a condition held, but ddtop could write no recording of it until its end.
+// Then its exit code is 1.
 func TestRecordWhenWhatFailsIsInTheExitCode(t *testing.T) {
 	p := rubytest.One(t).Start(t, hogging, rubytest.Options{})
 	p.Expect(t, "up")
 	dir := filepath.Join(t.TempDir(), "kept")
 	w := startWatch(t, "--when", "threads>10", "--before", "0s", "--after", "1s", "--over", "1s", "-o", dir, "-p", strconv.Itoa(p.PID))
 	w.awaitSaid(t, "waiting for")
-	// A file stands in the place of the folder. So no recording can be made in it, even if ddtop runs as root.
+	// A file has the folder's name, so that even root cannot make a recording there.
 	if err := errors.Join(os.Remove(dir), os.WriteFile(dir, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}

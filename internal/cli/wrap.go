@@ -33,7 +33,7 @@ func wrapWithoutScreen(ctx context.Context, args []string, f *rootFlags, std run
 	stop := c.ForwardSignals()
 	defer stop()
 	defer c.Reap()()
-	// The program also gets the signals that end ctx. So ddtop does not end with ctx, but when the program ends.
+	// The program also gets the signals that end ctx, so ddtop goes on until the program has ended.
 	unended := context.WithoutCancel(ctx)
 	if f.children {
 		if err := measureCommands(unended, c, f, std); err != nil {
@@ -203,7 +203,7 @@ func (f *rootFlags) showCommand(ctx context.Context, c *program.Command, std run
 	if f.children {
 		first.exact.On = false // the group switches exact mode on
 	}
-	// The program also gets the signal that ends ctx. If the program then ends, this wait for its VM ends, too.
+	// The program also gets the signal that ends ctx. Then the program ends, and so does this wait for its VM.
 	src, err := ui.Load(context.WithoutCancel(ctx), f.options(std, shown{}), what, func(ctx context.Context, tell func(ui.Progress)) (*live.Source, error) {
 		return c.Attach(ctx, first.attaching(tellUnits(tell)), &first.exact)
 	})
@@ -218,7 +218,7 @@ func (f *rootFlags) showCommand(ctx context.Context, c *program.Command, std run
 	notice := shown{notice: "the program writes to " + c.Output, exact: f.exactSwitch(src), native: &src.Running, heap: screenHeap(counts)}
 	show := func(ctx context.Context) error { return f.show(ctx, src, std, notice) }
 	if f.children {
-		// Attach only showed that there is a VM. The group attaches to it again.
+		// Attach only showed that the program has a VM. The group opens the process itself, so this source is closed.
 		if err := src.Close(); err != nil {
 			return err
 		}
@@ -233,7 +233,7 @@ func (f *rootFlags) showCommand(ctx context.Context, c *program.Command, std run
 		letGo = g.Close
 		show = func(ctx context.Context) error { return f.showGroup(ctx, g, std, notice) }
 	}
-	// The program also gets the signal that ends ctx. So the screen stays until the program ends.
+	// The program also gets the signal that ends ctx, so the screen stays until the program has ended.
 	screen, quit := context.WithCancel(context.WithoutCancel(ctx))
 	defer quit()
 	go func() {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Section is a section of a made-up ELF file. If Claim is larger than the size of Content, the header states Claim as
-// the section's size.
+// Section is a section of a made-up ELF file. If Claim is larger than the size of Content, the header falsely states
+// Claim as the section's size.
 type Section struct {
 	Name       string
 	Type       elf.SectionType
@@ -20,8 +20,9 @@ type Section struct {
 	Claim      uint64
 }
 
-// Make makes a library with these sections, and with one segment that maps its first 4096 bytes at address 0. It adds
-// the names of the sections unless they are the last section. If change is not nil, it edits the finished header.
+// Make makes a library with these sections, and with one segment that maps its first 4096 bytes at address 0. It also
+// adds a section with the names of the sections, unless the last section already is one. If change is not nil, it edits
+// the finished header.
 func Make(t testing.TB, sections []Section, change func(*elf.Header64)) []byte {
 	t.Helper()
 	table := []byte{0}
@@ -68,9 +69,9 @@ func Make(t testing.TB, sections []Section, change func(*elf.Header64)) []byte {
 	return b
 }
 
-// Zeros returns the content of a compressed section (SHF_COMPRESSED, zlib) with n MiB of zeros. The content is a
-// thousandth of that size. Zeros compresses one MiB and repeats the result. This works because the data before each
-// copy is zeros, too.
+// Zeros returns the content of a compressed section (SHF_COMPRESSED, zlib) that unpacks to n MiB of zeros. The content
+// has a thousandth of that size. Zeros compresses only one MiB and repeats the result. This works because the data
+// before each copy is zeros, too.
 func Zeros(t testing.TB, n int) []byte {
 	t.Helper()
 	const mib = 1 << 20
@@ -91,7 +92,8 @@ func Zeros(t testing.TB, n int) []byte {
 	b.Write([]byte{0x78, 0x01}) // RFC 1950: deflate, a window of 32 KiB
 	b.Write(bytes.Repeat(block.Bytes(), n))
 	b.Write([]byte{0x03, 0x00}) // RFC 1951: the last block, which is empty
-	// Adler-32 of zeros: the low half stays 1, and the high half grows by it with each byte.
+	// The checksum Adler-32 of zeros has two halves. The low half stays 1. The high half adds the low half for each
+	// byte.
 	sum := uint32(n*mib%65521)<<16 | 1
 	b.Write(binary.BigEndian.AppendUint32(nil, sum))
 	return b.Bytes()

@@ -72,7 +72,8 @@ func pageData[T any](t testing.TB, page []byte) T {
 	return v
 }
 
-// CheckHarmless checks that a page has only the markup that ddtop wrote, so no text in its data can end the data.
+// CheckHarmless checks that a page has only the markup that ddtop wrote. A hostile name could try to end the page's
+// data and add markup.
 func CheckHarmless(t testing.TB, page []byte) {
 	t.Helper()
 	from, to := bytes.Index(page, []byte(`id="data">`)), bytes.Index(page, []byte("</script>\n<script>"))

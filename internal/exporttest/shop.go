@@ -1,5 +1,5 @@
-// Package exporttest has what the tests of all exports use: a made-up process, and names that are hostile to terminals
-// and browsers.
+// Package exporttest has what the tests of all exports use. It has a made-up process, and names that could attack
+// terminals and browsers.
 package exporttest
 
 import (
@@ -128,8 +128,8 @@ func NewShop() Shop {
 }
 
 // Stream returns the samples of 60 ms of the shop. Ticks are 5 ms apart, and every second tick has stacks. worker-3
-// builds reports, http-1 reads from the database and then waits for the GVL, and a collection runs. Thread 7 begins
-// late, on the former native thread of thread 6.
+// builds reports, http-1 reads from the database and then waits for the GVL, and a garbage collection runs. Thread 7
+// begins late, on the native thread on which thread 6 ran before.
 func (s Shop) Stream() func() *sampler.Sample {
 	x := s.Sample.Clone()
 	x.TimeNS -= 60e6

@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestShortChildren: if threads start one short program after the other, ddtop reports that they wait for child
-// processes.
+// TestShortChildren: threads start short programs, one after the other. ddtop reports that the threads wait for child
+// processes, although each of these ends soon.
 func TestShortChildren(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()

@@ -8,8 +8,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// TestQueueOfConstant: if a queue in a constant grows, the finding names the constant, and the threads that put into
-// the queue and take from it. It does not name a thread that took from another queue and was ended by an exception.
+// TestQueueOfConstant: if a Queue in a constant grows, the finding names the constant. It also names the threads that
+// put into the queue, and the threads that take from it. An exception has ended a thread that took from another queue.
+// The finding must not name this thread.
 func TestQueueOfConstant(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -32,8 +33,8 @@ func TestQueueOfConstant(t *testing.T) {
 	})
 }
 
-// TestArrayAsQueue: if an Array from which workers take grows, the finding names its variable and the workers. An
-// Array that the workers only add to raises nothing.
+// TestArrayAsQueue: workers take from an Array, and the Array grows. The finding names its variable and the workers. An
+// Array to which workers only add raises no finding.
 func TestArrayAsQueue(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()

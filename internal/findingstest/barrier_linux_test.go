@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestBarriersThatComplete: two programs raise no barrier_stuck. In the first one, a ractor is in a long call, but no
-// other ractor waits for it. In the second one, there are many barriers with a short wait each.
+// TestBarriersThatComplete: two programs raise no barrier_stuck. In the first program, a ractor is in a long call, but
+// no other ractor waits for it. In the second program, ractors wait for each other often, but each wait is short.
 func TestBarriersThatComplete(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// forked waits until a program has want children whose command line is ok, and returns their PIDs.
+// forked waits until a program has want children whose command lines ok accepts, and returns their PIDs.
 func forked(t *testing.T, p *program, want int, ok func(line string) bool) (pids []int) {
 	t.Helper()
 	for deadline := time.Now().Add(rubytest.Timeout); len(pids) != want; time.Sleep(time.Millisecond) {
@@ -33,8 +33,8 @@ func isWorker(line string) bool { return strings.HasPrefix(line, "puma: cluster 
 
 func isAny(string) bool { return true }
 
-// TestWorkerInHook: if a worker waits in a hook at its start, the finding names the worker's parent and what it waits
-// for.
+// TestWorkerInHook: a worker of Puma waits in a hook at its start. The finding names the worker's parent, and what the
+// worker waits for.
 func TestWorkerInHook(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

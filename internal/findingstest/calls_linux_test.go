@@ -16,9 +16,9 @@ var callsText = regexp.MustCompile(
 	`^\d+ % of the busy time waits for \S+:443 HTTPS(?:, where \S+ \(pid \d+\) listens)?, [\d.]+ calls per second: half take ≤ ([^,]+), 95 % ≤ ([^,]+), the longest ([^,;]+); ` +
 		`now [34] threads, the longest ([≤≥]?[\d.]+ \S+) in .*\(script\.rb:\d+\)$`)
 
-// TestCallLengths: ddtop reports the lengths of calls that the program logs itself. Between two calls a thread runs so
-// briefly that hardly a tick sees it. A length may be off by the time between two samples of the thread. This is an
-// eighth of the call's length, or the time between two stack ticks.
+// TestCallLengths: ddtop's lengths of calls agree with the program's own log. Between two calls a thread runs so
+// briefly that hardly a tick sees it. A length may be off by the time between two samples of the thread: an eighth of
+// the call's length, or the time between two stack ticks.
 func TestCallLengths(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -31,7 +31,8 @@ func TestCallLengths(t *testing.T) {
 func callLengths(t *testing.T, r rubytest.Ruby) {
 	t.Parallel()
 	p := start(t, r, "calls/logged")
-	// All threads may be between two calls when the first text is made.
+	// When the finding is first raised, all threads may be between two calls. Its text then lacks the calls of this
+	// moment, so the test waits for a text that has them.
 	s := watch(t, p.PID, nil, raiseTime, func(f report.StatFinding) bool { return f.ID == "http_slow" && callsText.MatchString(f.Text) }, nil)
 	f, ok := s.finding("http_slow")
 	if !ok {
@@ -59,7 +60,7 @@ func callLengths(t *testing.T, r rubytest.Ruby) {
 		if atMost { // ddtop saw neither the beginning of the call nor its end
 			most += about
 		}
-		// A call that goes on may have begun just now.
+		// The call of this moment ("now") may just have begun, so it has no shortest length.
 		if d > most*33/32 || d < low && what != "the longest now" {
 			t.Errorf("%s: %v, the program says %v to %v s, stack ticks came up to %v apart: %s", what, d, shortest, longest, about, f.Text)
 		}
@@ -67,11 +68,13 @@ func callLengths(t *testing.T, r rubytest.Ruby) {
 	t.Logf("%v to %v s, stack ticks up to %v apart: %s", shortest, longest, about, f.Text)
 }
 
-// stays is how long a service that stays slow must stay named. ddtop takes threads with long waits for readers of a
-// stream, and slows its clock down. stays is longer than both take.
+// stays is for how long ddtop must go on naming a service that stays slow. Two things could end the finding after a
+// while. ddtop may take threads with long waits for readers of a stream, and it slows its clock down. stays is longer
+// than the time of both.
 const stays = 30 * time.Second
 
-// TestSlowServiceStays: ddtop names a slow service that all threads ask again and again, and the finding stays.
+// TestSlowServiceStays: all threads ask a slow service again and again. ddtop names the service, and the finding does
+// not end.
 func TestSlowServiceStays(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()

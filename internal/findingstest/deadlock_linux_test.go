@@ -7,9 +7,9 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestDeadlockWithATimeLimit: if Timeout is around a deadlock and will end it, the finding's advice says so. It does
-// so on every Ruby, although labels and Timeout's own code differ, and however far out Timeout was called. The advice
-// for a deadlock without Timeout does not mention it.
+// TestDeadlockWithATimeLimit: if Timeout is around a deadlock and will end it, the advice of the finding says so. This
+// holds on every Ruby, although labels and the code of Timeout differ. It also holds if Timeout was called many frames
+// further out. For a deadlock without Timeout, the advice does not mention it.
 func TestDeadlockWithATimeLimit(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()

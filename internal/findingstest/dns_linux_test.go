@@ -33,7 +33,8 @@ func nameServer(t *testing.T, address string, after time.Duration) {
 			binary.BigEndian.PutUint16(reply[2:], binary.BigEndian.Uint16(reply[2:])|response|recursion)
 			binary.BigEndian.PutUint16(reply[6:], 1) // one answer
 			copy(reply[8:header], make([]byte, 4))   // no other records
-			// The name of the question, type A, class IN, a minute, four bytes.
+			// A record of the answer: the name is a reference to the question, type A, class IN, valid for a minute,
+			// and four bytes of address.
 			reply = append(reply, 0xc0, header, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 127, 0, 0, 1)
 			time.AfterFunc(after, func() {
 				if _, err := conn.WriteTo(reply, from); err != nil && !errors.Is(err, net.ErrClosed) {
@@ -59,8 +60,9 @@ func TestSlowNameServer(t *testing.T) {
 	})
 }
 
-// TestFastNameServer: a name server that answers at once raises no dns_slow. On a full machine the name server may
-// lack a CPU and be slow. So the test fails only if the program itself measured less than the thresholds.
+// TestFastNameServer: a name server that answers at once raises no dns_slow. On a busy machine the name server may lack
+// a CPU and so be slow. The program measures its look-ups itself. The test fails only if these are faster than the
+// thresholds.
 func TestFastNameServer(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -86,8 +88,8 @@ func TestFastNameServer(t *testing.T) {
 	})
 }
 
-// TestLockInResolver: threads wait for a lock in the resolver, while no thread asks a name server. This raises no
-// dns_slow.
+// TestLockInResolver: threads wait for a lock in the resolver of the C library, and no thread asks a name server. This
+// raises no dns_slow.
 func TestLockInResolver(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

@@ -1,3 +1,3 @@
-// Package findingstest holds the tests of the findings (docs/reference/findings.md) against real processes. Some of
-// the programs have one fault, which must be found. Others have no fault, so no finding may appear.
+// Package findingstest tests the findings (docs/reference/findings.md) with real processes. Some of the programs have
+// one fault, which ddtop must find. Others have no fault, and must raise no finding.
 package findingstest

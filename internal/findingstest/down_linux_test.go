@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestNotReachable: if a database answers no attempt to connect, the finding says that it is not reachable. If a
-// database answers late, to clients that connect for each query, the finding says that it is slow.
+// TestNotReachable: if a database never answers when a program tries to connect, the finding says that it is not
+// reachable. If clients connect for each query and the database answers late, the finding says that it is slow.
 func TestNotReachable(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()

@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// endings are the words of the finding for each program of testdata/ending. All of these programs hang when they
-// should end.
+// endings are the words that the finding must have for each program of testdata/ending. All of these programs hang when
+// they should end.
 var endings = map[string][]string{
 	"fork":      {"Program does not end", "its main thread ended", "waits for 1 other thread; poster: parked"},
 	"hook":      {"Program does not end", "at_exit hook or a finalizer", "Thread#join (script.rb:", "late: sleeping"},
@@ -22,7 +22,7 @@ var endings = map[string][]string{
 	"puma":      {"Program does not end", "at work; puma srv tp 001: io", "OrdersController#render"},
 }
 
-// TestEnding: if a program does not end although it should, the finding names what keeps it.
+// TestEnding: if a program does not end although it should, the finding names what keeps it from ending.
 func TestEnding(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

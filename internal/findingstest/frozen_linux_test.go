@@ -32,7 +32,8 @@ func TestFrozenByCgroup(t *testing.T) {
 			checkRaised(t, s, "frozen", raised{words: []string{"Process is frozen", "its cgroup keeps all"}})
 			s.findings = slices.DeleteFunc(s.findings, is("frozen"))
 			checkQuiet(t, s, lackedCPU(t, p.PID)-before)
-			// A session that begins now reports it, too, and knows that the process has been frozen for longer.
+			// A ddtop that attaches only now also reports the freeze. It knows only a minimum ("for at least") of the
+			// time since the freeze.
 			s = watch(t, p.PID, nil, raiseTime, is("frozen"), nil)
 			checkRaised(t, s, "frozen", raised{words: []string{"for at least"}})
 			f.Thaw(t)
@@ -72,7 +73,7 @@ func TestFrozenEnds(t *testing.T) {
 	}
 }
 
-// TestShortStops: if a debugger stops a process for less than a second to take a stack, there is no finding.
+// TestShortStops: if a debugger stops a process for less than a second, as to take a stack, ddtop raises no finding.
 func TestShortStops(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

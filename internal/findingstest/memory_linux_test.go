@@ -6,15 +6,15 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// growsSoon lets memory_grows judge growth of 30 MB in 9 s.
+// growsSoon sets the thresholds of memory_grows so low that growth of 30 MB in 9 s raises the finding.
 var growsSoon = []string{"memory_grows.time=9s", "memory_grows.mib=30", "memory_grows.growth=30%"}
 
-// growsLater is growsSoon with a longer time, for memory that comes and goes. Four readings of such memory can look
-// like growth by chance. Seven rarely do.
+// growsLater is growsSoon with a longer time, for a program whose memory grows and shrinks. Four readings of such
+// memory can look like growth by chance. Seven readings rarely do.
 var growsLater = append([]string{"memory_grows.time=18s"}, growsSoon[1:]...)
 
-// TestMemoryOfC: by Ruby's counts, the finding distinguishes memory that C code keeps from the memory of Ruby's
-// objects. Memory that C code frees again raises nothing.
+// TestMemoryOfC: the finding distinguishes growing memory of C code from growing memory of Ruby's objects, by Ruby's
+// own counts. Memory that C code frees again raises no finding.
 func TestMemoryOfC(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestNativeWithoutCPU: if threads work outside the GVL and have no CPU, ddtop reports them. One process is in a
-// container that is throttled. The other one has four threads and may use one CPU.
+// TestNativeWithoutCPU: if threads work outside the GVL and lack a CPU, ddtop reports them. The test has two processes.
+// One is in a container that is throttled. The other one has four threads but may use only one CPU.
 func TestNativeWithoutCPU(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -35,8 +35,8 @@ func TestNativeWithoutCPU(t *testing.T) {
 	}
 }
 
-// pinToOneCPU lets a program use one CPU only. The program must not have begun: it has only its main thread, and later
-// threads inherit the limit.
+// pinToOneCPU lets a program use one CPU only. Call it before begin: the program then has only its main thread, and its
+// later threads inherit the limit.
 func pinToOneCPU(t *testing.T, p *program) {
 	t.Helper()
 	var mask unix.CPUSet

@@ -14,7 +14,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// silentResolver listens on the port that a machine without a resolv.conf asks for names. It never answers.
+// silentResolver listens on the port for DNS of the address that a machine without a resolv.conf asks. It never
+// answers.
 func silentResolver(t *testing.T, p *program) {
 	t.Helper()
 	if p.Ruby.Root == "" {
@@ -30,10 +31,11 @@ func silentResolver(t *testing.T, p *program) {
 	t.Cleanup(func() { conn.Close() })
 }
 
-// scarceMemory is less than what Ruby needs and the program reads again and again.
+// scarceMemory is the limit of a program's memory, in bytes. Ruby and the data that the program reads again and again
+// need more.
 const scarceMemory = 96 << 20
 
-// limitMemory puts a program into a memory cgroup of its own.
+// limitMemory puts a program into a cgroup of its own, which limits its memory to scarceMemory.
 func limitMemory(t *testing.T, p *program) {
 	t.Helper()
 	limit := strconv.Itoa(scarceMemory)
@@ -47,8 +49,8 @@ func limitCPU(t *testing.T, p *program) {
 		map[string]string{"cpu.max": "20000 100000"})
 }
 
-// limitBy puts a program into a cgroup of its own, below the root of the controller's hierarchy. v1 and v2 are the
-// files and values that set the limit in version 1 and in version 2 of cgroups.
+// limitBy puts a program into a new cgroup, directly below the root of the controller's hierarchy. v1 and v2 have the
+// files of the cgroup and the values to write, for version 1 and for version 2 of cgroups.
 func limitBy(t *testing.T, p *program, controller string, v1, v2 map[string]string) {
 	t.Helper()
 	mounts, err := os.ReadFile("/proc/self/mountinfo")

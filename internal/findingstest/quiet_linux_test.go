@@ -18,18 +18,18 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// quietTime is how long a program without a fault is watched. It is longer than the first five seconds, in which rules
-// about load report nothing. It is also longer than the time for which the conditions of rules must hold, if that is
-// in seconds.
+// quietTime is how long a program without a fault is watched. In the first five seconds, rules about load report
+// nothing, so it is longer. It is also longer than the time for which a rule's condition must hold, for rules in which
+// this time is in seconds.
 const quietTime = 10 * time.Second
 
-// quietTimes are longer times for programs in which something could raise a finding only later.
+// quietTimes are longer times, for programs that could raise a wrong finding only later.
 var quietTimes = map[string]time.Duration{
 	"slow_boot": 8*time.Second + 12*time.Second, "sawtooth": 25 * time.Second, "warm_up": 25 * time.Second,
 }
 
-// quietShort are the programs that run with -short, too: the one that does the most, the one that looks most like a
-// fault, and a server at rest.
+// quietShort are the programs that also run with -short: the busiest one, the one that looks most like a fault, and an
+// idle server.
 var quietShort = []string{"mixed", "ordered_locks", "idle_puma"}
 
 // TestQuiet: programs without a fault raise nothing.
@@ -53,15 +53,16 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
-// late are the findings that a full machine can cause. They are then true, because the threads that hold what others
-// wait for have no CPU.
+// late are the findings that a busy machine can cause. Such a finding is true, because the threads for which others
+// wait lack a CPU.
 var late = []string{"queue_grows", "gvl_hog", "gvl_saturated", "lock_convoy", "pool_wait", "redis_slow", "db_slow", "http_slow", "gc_pressure", "all_busy", "io_busy"}
 
-// lackNS is how long the threads of a program and its servers must have lacked a CPU, all together, to excuse the
-// findings of late. It is the shortest wait that a rule about load reports (lock_convoy, docs/reference/findings.md).
+// lackNS is a lack of CPU time, summed over the threads of a program and its servers. If they lacked more, the findings
+// in late are no error. It is the shortest wait that a rule about load reports (lock_convoy,
+// docs/reference/findings.md).
 const lackNS = 100 * time.Millisecond
 
-// checkQuiet fails the test for each finding that a lack of CPU does not excuse. lacked is how long the program and
+// checkQuiet fails the test for each finding, unless a lack of CPU time explains it. lacked is how long the program and
 // its servers lacked a CPU.
 func checkQuiet(t *testing.T, s *seen, lacked time.Duration) {
 	t.Helper()
@@ -89,8 +90,8 @@ func lackedCPU(t *testing.T, pid int) time.Duration {
 	return sum
 }
 
-// TestIdleServersRest: threads of an idle Puma and an idle Sidekiq spend hardly any time in I/O that is work. Threads
-// that wait for a database spend no time in I/O that is rest.
+// TestIdleServersRest: ddtop distinguishes I/O for work from waiting for new work (rest). The threads of an idle Puma
+// and an idle Sidekiq hardly ever count as working. Threads that wait for a database never count as resting.
 func TestIdleServersRest(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
@@ -115,8 +116,8 @@ func TestIdleServersRest(t *testing.T) {
 	}
 }
 
-// restTime samples a process for a second. It returns how long its threads were in I/O that is work, and in I/O that
-// is rest. words are what the threads at rest wait for.
+// restTime samples a process for a second. It returns how long its threads were in I/O for work (work), and in I/O in
+// which they wait for new work (idle). words describes what the threads at rest wait for.
 func restTime(t *testing.T, pid int) (work, idle time.Duration, words map[string]bool) {
 	t.Helper()
 	words = make(map[string]bool)
@@ -155,10 +156,10 @@ func restTime(t *testing.T, pid int) (work, idle time.Duration, words map[string
 	return work, idle, words
 }
 
-// TestPaused: if a signal or a debugger stops a program, the program keeps its GVL and its locks. This raises no
-// finding except frozen. If no thread holds the GVL at that moment, ddtop cannot distinguish the stop from a wait
-// (docs/reference/findings.md). Two threads that queue for a lock would then be a true finding. So the test stops the
-// program again, at another moment.
+// TestPaused: a program that a signal or a debugger stops keeps its GVL and its locks. This must raise no finding
+// except frozen. If no thread holds the GVL at that moment, ddtop cannot distinguish the stop from a wait
+// (docs/reference/findings.md). If two threads then queue for a lock, a finding about the lock is not wrong. So in this
+// case the test stops the program again, at another moment.
 func TestPaused(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -193,7 +194,8 @@ func TestPaused(t *testing.T) {
 	}
 }
 
-// awaitStopped waits until the kernel reports a process as stopped. For that, each of its threads needs a CPU.
+// awaitStopped waits until the kernel reports a process as stopped. This can take a while, because each thread needs a
+// CPU before it stops.
 func awaitStopped(t *testing.T, pid int) {
 	t.Helper()
 	for deadline := time.Now().Add(rubytest.Timeout); ; time.Sleep(time.Millisecond) {
@@ -210,7 +212,7 @@ func awaitStopped(t *testing.T, pid int) {
 	}
 }
 
-// queueing returns the number of threads that wait for a lock now.
+// queueing returns the number of threads that wait for a lock at this moment.
 func queueing(t *testing.T, pid int) (n int) {
 	t.Helper()
 	src, err := live.Open(t.Context(), pid, live.Options{})
@@ -230,7 +232,7 @@ func queueing(t *testing.T, pid int) (n int) {
 	return n
 }
 
-// TestBlindness: if ddtop itself cannot sample for a while, this raises no finding.
+// TestBlindness: if ddtop itself takes no samples for a while, it must not mistake this for a fault of the program.
 func TestBlindness(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

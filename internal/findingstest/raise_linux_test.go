@@ -13,18 +13,19 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// raised describes the finding that a program of testdata/raise must raise. The program has the name of the finding.
+// raised describes the finding that a program of testdata/raise must raise. The program and the finding have the same
+// name.
 type raised struct {
 	// words must be in the finding's title or text.
 	words []string
-	// pattern must match the text, if words are not enough.
+	// pattern is a regular expression for the text. It is set if words do not check enough.
 	pattern string
-	// rules are changes to rules, so that a slow rule raises its finding sooner.
+	// rules are changed thresholds, so that a slow rule raises its finding sooner.
 	rules []string
-	// never are findings that must not be raised, although the program looks like them at first sight.
+	// never are findings that must not be raised, although the program resembles their fault.
 	never []string
-	// alone is true if the program computes. Then it runs alone, because it and other programs would disturb each
-	// other.
+	// alone is true for a program that computes. No other program runs beside it, because they would slow each other
+	// down.
 	alone bool
 	// child is true if the finding is about the program's child process.
 	child bool
@@ -36,7 +37,7 @@ var raises = map[string]raised{
 	"frozen": {words: []string{"Process is stopped", "a signal (SIGSTOP, ctrl-z) or a debugger keeps all of its threads from running for "},
 		pattern: ` for \d[\d.]* s`},
 	"deadlock": {words: []string{"left waits for Mutex", "held by right", "right waits for Mutex", "held by left"}, never: []string{"lock_convoy"}},
-	// The function of libffi has a name if ddtop can read all registers.
+	// The text names the function of libffi only if ddtop can read all registers.
 	"lock_nobody_holds": {words: []string{"1 thread waits for ever for a lock of C code in ", "; resolver in "},
 		pattern: ` in (ffi_call \[libffi\]|libffi), held at fork`, never: []string{"lock_convoy"}},
 	"ending": {words: []string{"Program does not end", "its main thread ended", "waits for 1 other thread; stubborn: sleeping", "Spool#flush"}},
@@ -65,7 +66,7 @@ var raises = map[string]raised{
 	"gc_majors":     {words: []string{"major collections", "threads wait"}, rules: []string{"gc_majors.for=1s"}, alone: true},
 	"gvl_hog":       {words: []string{"reports"}, never: []string{"lock_convoy", "db_slow"}, alone: true},
 	"gvl_saturated": {words: []string{"held", "threads wait"}, alone: true},
-	// The number of live objects at the beginning is unknown if there was no full collection since the attach.
+	// The text has the number of live objects only if a full garbage collection happened after ddtop attached.
 	"memory_grows": {pattern: `^\d+ MB have become \d+ MB in the last [\dms. ]+ \([\d.]+ MB per second\), most of it [^;]*(; live objects [\d,]+ to [\d,]+ in ` +
 		`\d+ full collections?)?; most objects are made in Cache#put.*\(script\.rb:\d+\)`, words: []string{"most objects are made in "}, rules: []string{"memory_grows.time=9s"}},
 	"memory_stall": {words: []string{"major page faults/s"}, alone: true, prepare: limitMemory},
@@ -79,23 +80,24 @@ var raises = map[string]raised{
 	"redis_slow": {words: []string{":6379 Redis"}, never: []string{"db_slow", "http_slow"}},
 	"db_slow":    {words: []string{":5432 PostgreSQL", "4 threads"}, never: []string{"redis_slow", "http_slow"}},
 	"http_slow":  {words: []string{":443 HTTPS"}, never: []string{"redis_slow", "db_slow"}},
-	// On a machine without a CPU for the service, its calls may be slow, and the finding then reports slow calls.
+	// On a busy machine the service may lack a CPU. Then its calls are slow, and the text of the finding is about slow
+	// calls.
 	"io_busy":      {words: []string{"4 threads (worker)", ":443 HTTPS", "calls per second"}},
 	"stuck_thread": {words: []string{"worker has not moved", ":8080"}, rules: []string{"stuck_thread.unchanged=2s"}},
-	// All 70, or at least 80 % of them, because not all stacks may have been read by then.
+	// All 70 threads were started there. ddtop may not have read all stacks yet, so "at least" and 80 % are enough.
 	"thread_leak": {pattern: `^2 threads have become 72; (70|at least (5[6-9]|6\d|70)) were started in Client#connect \(script\.rb:\d+\)$`},
 	"all_busy":    {words: []string{"4 ", "threads are busy 100 %"}, rules: []string{"all_busy.for=1s"}},
 }
 
-// raiseTime limits the wait for a finding. Most findings take 3 to 5 s, but far longer on a full machine.
+// raiseTime limits the wait for a finding. Most findings take 3 to 5 s, but on a busy machine much longer.
 const raiseTime = 2 * time.Minute
 
-// seenSamples is the number of samples after which the test tells a program that it was seen. Some programs begin
-// their trouble then.
+// seenSamples is the number of samples after which the test tells a program that ddtop watches it. Some programs wait
+// for this before they begin their trouble.
 const seenSamples = 100
 
-// TestRaised: each rule has a program that raises its finding. The programs that compute little run here, side by
-// side.
+// TestRaised: each rule has a program that raises its finding. This test runs the programs that compute little, at the
+// same time. TestRaisedAlone runs the others.
 func TestRaised(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -127,8 +129,8 @@ func TestRaised(t *testing.T) {
 	}
 }
 
-// TestRaisedAlone runs the programs that compute, one after the other. They load together at the beginning, so that
-// all are old enough when their turn comes.
+// TestRaisedAlone runs the programs that compute, one after the other. All of them start at the beginning of the test
+// and wait. In a program that is too young, rules about load report nothing.
 func TestRaisedAlone(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -151,7 +153,7 @@ func TestRaisedAlone(t *testing.T) {
 	}
 }
 
-// raise lets a loaded program begin, and checks that it raises its finding.
+// raise lets a program begin that load has started, and checks that it raises its finding.
 func raise(t *testing.T, p *program, id string, want raised) {
 	t.Helper()
 	defer p.Stop(t)
@@ -163,7 +165,8 @@ func raise(t *testing.T, p *program, id string, want raised) {
 	if want.child {
 		pid = forked(t, p, 1, isAny)[0]
 	}
-	// Words about this moment ("now 4 threads") may be missing at first.
+	// When the finding is first raised, words about the present ("now 4 threads") may be missing. So the test waits for
+	// all words.
 	s := watch(t, pid, rulesWith(t, want.rules...), raiseTime, says(id, want.words), func(_ *live.Source, n int) {
 		if n == seenSamples {
 			p.Send(t, "seen")
@@ -172,7 +175,7 @@ func raise(t *testing.T, p *program, id string, want raised) {
 	checkRaised(t, s, id, want)
 }
 
-// says returns a condition for watch: the finding has this name, and its text has all of the words.
+// says returns a condition for watch: the finding has the ID id, and its title or text contains each of the words.
 func says(id string, words []string) func(report.StatFinding) bool {
 	return func(f report.StatFinding) bool {
 		return f.ID == id && !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(f.Title+": "+f.Text, w) })
@@ -201,8 +204,9 @@ func checkRaised(t *testing.T, s *seen, id string, want raised) {
 	t.Logf("%.1f s: %s: %s", float64(s.atNS[id])/1e9, f.Title, f.Text)
 }
 
-// TestSilentService: a service that normally answers its clients never does. ddtop reports the service, although it
-// has seen nothing else of the clients. Only the service distinguishes them from readers of a stream.
+// TestSilentService: a kind of service that normally answers its clients does not answer at all. ddtop reports it,
+// although it has seen the clients do nothing but wait. Clients that only read a stream wait in the same way. Only the
+// kind of service tells the two apart.
 func TestSilentService(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -219,11 +223,12 @@ func TestSilentService(t *testing.T) {
 	})
 }
 
-// firstSecond is the number of ticks in a second. askEvery is added because findings are read only every askEvery
-// samples.
+// firstSecond is the number of ticks in one second, plus askEvery, because the test reads the findings only every
+// askEvery samples.
 const firstSecond = 1000 + askEvery
 
-// TestWithinTheFirstSecond: ddtop finds a deadlock, a queue for one lock and a stalled holder within a second's ticks.
+// TestWithinTheFirstSecond: ddtop finds a deadlock, a queue for one lock and a stalled holder of the GVL within as many
+// ticks as one second has.
 func TestWithinTheFirstSecond(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -243,8 +248,9 @@ func TestWithinTheFirstSecond(t *testing.T) {
 				before := rubytest.RunDelay(t, p.PID)
 				s := watch(t, p.PID, nil, raiseTime, is(id), nil)
 				f, ok := s.finding(id)
-				// A full machine may be too busy for the rate that the test asks for. Then the time counts instead of
-				// the ticks. The program may begin its trouble later, by the time that its threads had no CPU.
+				// A busy machine may not reach the rate that the test asks for. Then the test does not count ticks, but
+				// time. It adds the time in which the program's threads lacked a CPU, because the trouble may begin
+				// later by this time.
 				lacked := rubytest.RunDelay(t, p.PID) - before
 				if !ok || s.tick[id] > firstSecond && s.atNS[id] > int64(1100*time.Millisecond+lacked) {
 					rubytest.TooSeldom(t, "raised (%v) at tick %d, after %v", ok, s.tick[id], time.Duration(s.atNS[id]))

@@ -19,7 +19,8 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// burnerNice is the priority of burn's processes. They get three times the share of others, so that they lead.
+// burnerNice is the priority of burn's processes. With it they get three times as much CPU time as other processes, so
+// the finding names them first.
 const burnerNice = -5
 
 // burn starts a process named burner for each CPU. They compute until the test ends. It returns their PIDs.
@@ -50,11 +51,11 @@ func burn(t *testing.T) (pids []int) {
 	return pids
 }
 
-// taker matches the burners in the text of a finding. Its groups are the PID of one burner and their share of a CPU.
+// taker matches what a finding says about the burners. Its groups are the PID of one burner and their share of a CPU.
 var taker = regexp.MustCompile(`burner \((?:\d+ processes, most of it )?PID (\d+)\) (\d+) %`)
 
-// TestCPUTakers: if a process lacks a CPU, the finding names the processes that use the CPUs. Their share is at least
-// a third of what the kernel counts. The finding names neither the process itself nor ddtop.
+// TestCPUTakers: if a process lacks a CPU, the finding names the processes that use the CPUs. The share in the text is
+// at least a third of the share by the kernel's counters. The finding names neither the process itself nor ddtop.
 func TestCPUTakers(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

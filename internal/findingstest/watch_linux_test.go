@@ -32,8 +32,8 @@ import (
 //go:embed testdata
 var programs embed.FS
 
-// each runs a test on the oldest and on the newest Ruby of Debian. With the build tag verify, it runs the test on
-// every Ruby at hand. Two are enough otherwise: rules use states and stacks, and other tests read these on every Ruby.
+// each runs a test on the oldest and on the newest Ruby of Debian. These two are enough, because rules use states and
+// stacks, and other tests check these on every Ruby. With the build tag verify, each uses every Ruby at hand.
 func each(t *testing.T, test func(t *testing.T, r rubytest.Ruby)) {
 	for _, r := range chosen(t) {
 		t.Run(r.Name, func(t *testing.T) { test(t, r) })
@@ -53,10 +53,12 @@ func chosen(t *testing.T) []rubytest.Ruby {
 	return all
 }
 
-// nextAddress gives each program a loopback address of its own, so that they can listen on one port side by side.
+// nextAddress is used to give each program its own loopback address, so that several programs can listen on the same
+// port.
 var nextAddress atomic.Int32
 
-// atOnce is how many tests that compute little run side by side. They mostly wait until a rule's own time has passed.
+// atOnce is how many tests that compute little run at the same time. They mostly wait until the time of a rule has
+// passed.
 const atOnce = 8
 
 func TestMain(m *testing.M) {
@@ -72,7 +74,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// bootTime is longer than the time after a program's start in which rules about load report nothing.
+// bootTime is how old a program must be before a test watches it. Rules about load report nothing while a program is
+// younger.
 const bootTime = 5500 * time.Millisecond
 
 // program is a running program of testdata.
@@ -84,8 +87,8 @@ type program struct {
 	address string
 }
 
-// load starts a program of testdata. A program that computes then waits until begin is called. So it can start early,
-// and is old enough for rules about load when its test begins.
+// load starts a program of testdata. A program that computes then waits until begin is called. So it can start before
+// its test, and is old enough for rules about load when the test begins.
 func load(t *testing.T, r rubytest.Ruby, name string) *program {
 	t.Helper()
 	n := nextAddress.Add(1)
@@ -95,7 +98,7 @@ func load(t *testing.T, r rubytest.Ruby, name string) *program {
 	return &program{p, name, time.Now(), address}
 }
 
-// begin lets a program begin, and returns when the program is ready.
+// begin lets a program that load has started begin its work. It returns when the program is ready.
 func (p *program) begin(t *testing.T) {
 	t.Helper()
 	line := p.Line(t)
@@ -185,17 +188,17 @@ func (s *seen) String() string {
 // askEvery is the number of samples after which watch reads the findings.
 const askEvery = 25
 
-// askEveryNS is the time after which watch reads the findings at the latest, in ns. With a budget, samples can be
-// rare.
+// askEveryNS is the time after which watch reads the findings, even if there were fewer than askEvery samples, in ns.
+// With a CPU budget, samples can be rare.
 const askEveryNS = int64(time.Second)
 
-// is returns a condition for watch: the finding has this name.
+// is returns a condition for watch: the finding has this ID.
 func is(id string) func(report.StatFinding) bool {
 	return func(f report.StatFinding) bool { return f.ID == id }
 }
 
-// watch samples a process for a length of time, or until there is a finding for which until returns true. It calls
-// during with the source and each sample's number. until and during may be nil.
+// watch samples a process for a length of time. It ends earlier if there is a finding for which until returns true. It
+// calls during with the source and each sample's number. until and during may be nil.
 func watch(t *testing.T, pid int, rules *findings.Rules, length time.Duration, until func(report.StatFinding) bool, during func(src *live.Source, n int)) *seen {
 	t.Helper()
 	return watchBy(t, pid, live.Options{}, rules, length, until, during)
@@ -264,8 +267,8 @@ func watchBy(t *testing.T, pid int, o live.Options, rules *findings.Rules, lengt
 	return s
 }
 
-// checkReplay checks that a recording of the stream gives the same results as the stream: findings and their texts,
-// allocations by class, and what the kernel reports about the process.
+// checkReplay checks that a recording of the samples gives the same results as the samples themselves: findings and
+// their texts, allocations by class, and what the kernel reports about the process.
 func checkReplay(t *testing.T, file []byte, rules *findings.Rules, was *report.Stat) {
 	t.Helper()
 	r, err := recording.NewReader(bytes.NewReader(file), int64(len(file)), "watched.ddtop")
@@ -294,7 +297,7 @@ func checkReplay(t *testing.T, file []byte, rules *findings.Rules, was *report.S
 			t.Errorf("%s: live %s\nreplayed %s", c.what, a, b)
 		}
 	}
-	// A recording rounds numbers of objects. So classes with few objects may come in another order.
+	// A recording rounds the numbers of objects, so classes with few objects may be in another order.
 	shares := make(map[string]float64)
 	for _, c := range now.Alloc.Classes {
 		shares[c.Name] = c.Share
@@ -309,8 +312,8 @@ func checkReplay(t *testing.T, file []byte, rules *findings.Rules, was *report.S
 
 var numbers = regexp.MustCompile(`[0-9]+`)
 
-// sameButRounding reports whether two texts differ only in the rounding of numbers. A recording keeps times in µs. So
-// a number may differ by 1, like 417.4 ms and 417.6 ms, or a time in ns by 1 µs.
+// sameButRounding reports whether two texts differ only in the rounding of numbers. A recording keeps times in µs. So a
+// time in ns may differ by 1 µs, and a number by 1, as in 417.4 ms and 417.6 ms.
 func sameButRounding(a, b string) bool {
 	as, bs := numbers.FindAllString(a, -1), numbers.FindAllString(b, -1)
 	if len(as) != len(bs) || numbers.ReplaceAllString(a, "0") != numbers.ReplaceAllString(b, "0") {

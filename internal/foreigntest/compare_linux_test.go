@@ -14,15 +14,15 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// found is the result of reading a parked program.
+// found is the result when ddtop reads a parked program: a program whose threads all wait.
 type found struct {
 	Process sampler.Process
-	// FromMemory is true if ddtop could not open Ruby's file and read its image in memory. Deleted is true if the file
-	// is not at its path now.
+	// FromMemory is true if ddtop could not open Ruby's file, and read the file's image in memory instead. Deleted is
+	// true if the path of the file has no such file now.
 	FromMemory, Deleted bool
-	// DebugError is the error of looking for debug information. There is none.
+	// DebugError is the error of the search for debug information. The search always fails, because there is none.
 	DebugError string
-	// InnerTID holds the threads' IDs in the process's own namespace, by their IDs in the test's namespace.
+	// InnerTID maps the threads' IDs in the test's namespace to their IDs in the process's own namespace.
 	InnerTID map[int32]int32
 	// Threads and Frames count what was compared. Problems are the differences from what Ruby reports.
 	Threads, Frames int
@@ -33,7 +33,7 @@ func (f *found) problem(format string, args ...any) {
 	f.Problems = append(f.Problems, fmt.Sprintf(format, args...))
 }
 
-// report fails the test for each problem, and if there was too little to compare.
+// report fails the test for each problem. It also fails the test if too few threads or frames were compared.
 func (f *found) report(t *testing.T, where string) {
 	t.Helper()
 	for _, p := range f.Problems {
@@ -45,7 +45,7 @@ func (f *found) report(t *testing.T, where string) {
 	t.Logf("%s: Ruby %s, %d threads, %d frames compared", where, f.Process.RubyVersion, f.Threads, f.Frames)
 }
 
-// look attaches to a parked program as ddtop does, and compares it with Ruby's report, a JSON file.
+// look attaches to a parked program as ddtop does, and compares what it reads with Ruby's own report in a JSON file.
 func look(pid int, truthFile string) found {
 	var truth rubytest.Truth
 	text, err := os.ReadFile(truthFile)
@@ -83,7 +83,7 @@ func lookAt(pid int, truth rubytest.Truth) found {
 	return f
 }
 
-// lookAtModule checks how ddtop reads Ruby's file, and reads the threads' IDs in their own namespace.
+// lookAtModule checks how ddtop reads Ruby's file. It also reads the threads' IDs in the process's own namespace.
 func (f *found) lookAtModule(pid int) error {
 	p, err := attach.Open(pid)
 	if err != nil {
@@ -157,14 +157,15 @@ func (f *found) compare(d *sampler.Dictionary, sample *sampler.Sample, truth rub
 		f.Frames += len(want.Frames)
 	}
 	for name := range seen {
-		// Ruby does not report the reporter itself, nor main if it waits for the test.
+		// Ruby's report lacks the thread that makes the report, and the main thread if it waits for the test.
 		if _, ok := truth.Thread(name); !ok && name != rubytest.ReporterName && name != "main" {
 			f.problem("Ruby has no thread %q", name)
 		}
 	}
 }
 
-// differ describes where a stack differs from Ruby's report. It compares labels if Ruby prints qualified ones.
+// differ describes where a stack differs from Ruby's report. It compares labels only if the parameter labels is true,
+// for a Ruby that prints qualified labels.
 func differ(d *sampler.Dictionary, id sampler.StackID, want []rubytest.TruthFrame, labels bool) string {
 	ids := d.Frames(id, nil)
 	if len(ids) != len(want) {

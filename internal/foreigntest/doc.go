@@ -1,6 +1,7 @@
-// Package foreigntest holds tests of Rubies whose environment differs from ddtop's. Some are for another machine and
-// run under an emulator. Some run in other namespaces and roots. Some have files that were replaced on disk while they
-// ran. Some were built with another C library. Each test compares every thread with the report of its own Ruby.
+// Package foreigntest tests ddtop with Rubies whose environment differs from ddtop's. Some Rubies are for another
+// machine and run under an emulator. Some run in other namespaces and roots. Some have files that were replaced on disk
+// while they ran. Some were built with another C library. Each test compares every thread with the report of the Ruby
+// itself.
 //
-// It has tests only.
+// The package has tests only.
 package foreigntest

@@ -12,11 +12,12 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// These tests run Rubies of another machine: Debian's arm64 builds under qemu-user. The target's ELF file decides the
-// layout, not the machine that ddtop was built for. The guest's memory is in the emulator, at the same addresses. For
-// each of the guest's threads and system calls, the emulator has one of its own.
+// These tests run Rubies for another machine: Debian's arm64 builds under the emulator qemu-user. ddtop must use the
+// layout of the target's machine, by the target's ELF file, and not the layout of its own machine. The emulator has the
+// Ruby's memory at the same addresses as on an arm64 machine. For each thread and system call of the Ruby, the emulator
+// has a thread or call of its own.
 
-// TestOtherMachine: on another machine's Ruby, ddtop reads every thread of the parked program as Ruby reports it.
+// TestOtherMachine: if Ruby is for another machine, ddtop reads every thread of the parked program as Ruby reports it.
 func TestOtherMachine(t *testing.T) {
 	rubytest.EachForeign(t, func(t *testing.T, r rubytest.Ruby) {
 		t.Parallel() // an emulated Ruby keeps one CPU busy while it starts
@@ -34,9 +35,9 @@ func TestOtherMachine(t *testing.T) {
 	})
 }
 
-// TestOtherMachineStates: on another machine's Ruby, ddtop reports the states that the program itself names for its
-// threads. For this, ddtop reads the scheduler's and the locks' layouts, and the kernel's data about the emulator's
-// threads.
+// TestOtherMachineStates: if Ruby is for another machine, ddtop reports the states that the program itself names for
+// its threads. For this, ddtop must read the scheduler and the locks in that machine's layout, and the kernel's data
+// about the emulator's threads.
 func TestOtherMachineStates(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachForeign(t, func(t *testing.T, r rubytest.Ruby) {
@@ -63,8 +64,8 @@ func TestMuslStates(t *testing.T) {
 	rubytest.EachMusl(t, lookAtStates)
 }
 
-// TestMuslRequests: on a Ruby with musl, ddtop reports which requests threads serve, and none when the requests have
-// ended. Requests are found in the thread's variables, which lie elsewhere with musl.
+// TestMuslRequests: on a Ruby with musl, ddtop reports which requests threads serve, and none after the requests have
+// ended. ddtop finds requests in the variables of a thread, which musl places elsewhere than glibc.
 func TestMuslRequests(t *testing.T) {
 	rubytest.EachMusl(t, func(t *testing.T, r rubytest.Ruby) {
 		const threads = 5
@@ -130,7 +131,7 @@ func servedPaths(t *testing.T, pid int) map[string]string {
 	return paths
 }
 
-// lookAtStates samples a program until it has seen each thread in the states that the program promises.
+// lookAtStates samples a program until each thread was seen in all states that the program promises for it.
 func lookAtStates(t *testing.T, r rubytest.Ruby) {
 	p, said := r.StartStates(t, rubytest.Options{RubyArgs: []string{"--disable=gems"}}, rubytest.GroupSpin)
 	ctx, cancel := context.WithTimeout(t.Context(), r.Timeout())
@@ -140,8 +141,8 @@ func lookAtStates(t *testing.T, r rubytest.Ruby) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	// Each thread must be seen in its first state. Threads that compute must also be seen in each state of Must,
-	// because they wait in turn.
+	// Each thread must be seen in the first state of its list. A thread that computes must also be seen in each state
+	// of Must, because such threads take turns.
 	open := make(map[string][]string)
 	for _, th := range said.Threads {
 		open[th.Name] = slices.Clone(th.States[:1])

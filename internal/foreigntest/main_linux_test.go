@@ -17,9 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// helperMode is an environment variable that makes this test binary a helper instead of running tests. "enter" calls
-// enter. "look" calls look with two arguments, a PID and a file. "drop" does the same as "look", but first gives up
-// the capabilities that open deleted files.
+// helperMode is an environment variable. If it is set, this test binary runs no tests, but is a helper. "enter" calls
+// enter. "look" calls look with two arguments, a PID and a file. "drop" does the same as "look", but first gives up the
+// capabilities that allow it to open deleted files.
 const helperMode = "DDTOP_FOREIGN_HELPER"
 
 func TestMain(m *testing.M) {
@@ -50,19 +50,19 @@ func helper(mode string) error {
 	return fmt.Errorf("no helper %q with %q", mode, os.Args[1:])
 }
 
-// These files in the script's folder connect a test and the helper inside the namespaces.
+// By these files in the script's folder, a test outside of the namespaces and the helper inside exchange data.
 const (
 	askFile    = "truth.json"  // from the test: Ruby's report (then SIGUSR1)
 	answerFile = "answer.json" // from the helper
 )
 
-// debugFolder is the folder of separate debug files. The new namespace has its own one.
+// debugFolder is the folder of separate debug files. In the new mount namespace it is another folder.
 const debugFolder = "/usr/lib/debug"
 
-// enter is the first process of new PID and mount namespaces, like a container's. It makes root its root (pivot_root)
-// and mounts a /proc and a debugFolder there. debugFolder holds a copy of debugFile under the given build ID. enter
-// then runs the program as a child in the current folder, and ends when the child ends. On SIGUSR1 it reads the
-// program from within, as ddtop does.
+// enter is the first process of new PID and mount namespaces, as in a container. It makes the folder root its root
+// (pivot_root). There it mounts a /proc and an empty debugFolder, into which it copies debugFile under the given build
+// ID. enter then runs the program as a child in the current folder, and ends when the child ends. On SIGUSR1 it reads
+// the program from inside the namespaces, as ddtop does.
 func enter(root, debugFile, buildID string, program []string) error {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -125,8 +125,8 @@ func answer(pid int) error {
 	return os.Rename(answerFile+".new", answerFile)
 }
 
-// dropAndLook runs "look" without the capabilities that open files behind /proc/PID/map_files. It drops them from the
-// bounding set. The exec that follows then takes them from the thread.
+// dropAndLook runs "look" without the capabilities that are needed to open files behind /proc/PID/map_files. It removes
+// them from the bounding set. The exec that follows then removes them from the thread.
 func dropAndLook() error {
 	runtime.LockOSThread()
 	for _, capability := range []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_CHECKPOINT_RESTORE} {

@@ -16,8 +16,9 @@ import (
 )
 
 // TestContainer: ddtop reads a Ruby that has its own PID namespace, mount namespace, root and /proc, like a container.
-// One ddtop outside uses the PID that the Ruby has outside. Another one beside the Ruby uses the inner PID. ddtop must
-// search the Ruby's own root for a debug file. A folder that only this mount namespace has shows this.
+// One ddtop runs outside, and uses the PID that the Ruby has there. Another ddtop runs beside the Ruby, and uses the
+// inner PID. ddtop must search for a debug file below the Ruby's own root. This shows because the folder of debug files
+// exists only in this mount namespace.
 func TestContainer(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		if r.Root == "" {
@@ -30,7 +31,8 @@ func TestContainer(t *testing.T) {
 			Env:  []string{helperMode + "=enter"},
 		})
 		pid := childOf(t, p.PID)
-		// The helper and its threads have the first numbers.
+		// PIDs are low in the new namespace. The helper and its threads have the first ones, and the Ruby one of the
+		// next.
 		if truth.PID < 2 || truth.PID > 50 || pid == truth.PID {
 			t.Errorf("it is process %d here and says it is %d, want one of the first of its namespace", pid, truth.PID)
 		}
@@ -57,7 +59,8 @@ func TestContainer(t *testing.T) {
 }
 
 // TestFirstProcess: ddtop reads a Ruby that is process 1 of its PID namespace, like the only program of a container.
-// Its thread IDs are small numbers. Its memory has many such numbers, so a search for an ID can go wrong.
+// Its threads have small numbers as IDs. Its memory has many such numbers, so ddtop must not mistake one for a thread's
+// ID when it searches for an ID.
 func TestFirstProcess(t *testing.T) {
 	rubytest.Long(t)
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
@@ -91,7 +94,7 @@ func libraryOf(t *testing.T, r rubytest.Ruby) (path, buildID string) {
 	return found[0], m.BuildID
 }
 
-// childOf returns the PID of the Ruby that a process has started. It takes the PID from the list that ddtop offers.
+// childOf returns the PID of the Ruby that a process has started. It searches ddtop's list of processes.
 func childOf(t *testing.T, parent int) int {
 	t.Helper()
 	list, err := attach.List(t.Context())
@@ -108,7 +111,7 @@ func childOf(t *testing.T, parent int) int {
 	return list[i].PID
 }
 
-// askInside makes the helper beside the program read it, and returns the helper's result.
+// askInside lets the helper inside the namespaces read the program, and returns the helper's result.
 func askInside(t *testing.T, p *rubytest.Process, truth rubytest.Truth) found {
 	t.Helper()
 	text, err := json.Marshal(truth)

@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestReplacedLibrary: ddtop reads a Ruby whose library an upgrade has replaced on disk. It opens the old library
-// through /proc/PID/map_files. Without the rights to do so, ddtop reads the library's image in memory.
+// TestReplacedLibrary: an upgrade has replaced Ruby's library on disk while the Ruby runs. ddtop must open the old
+// library through /proc/PID/map_files. Without the rights to do so, ddtop must read the library's image in memory.
 func TestReplacedLibrary(t *testing.T) {
 	rubytest.Long(t)
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
@@ -20,7 +20,7 @@ func TestReplacedLibrary(t *testing.T) {
 		}
 		library, _ := libraryOf(t, r)
 		soname := soName(t, library)
-		// This folder holds a copy of the library, which the dynamic linker finds first.
+		// The Ruby uses a copy of the library in this folder, because the dynamic linker searches it first.
 		dir, err := os.MkdirTemp(filepath.Join(r.Root, "tmp"), "ddtop-test-")
 		if err != nil {
 			t.Fatal(err)
@@ -29,7 +29,7 @@ func TestReplacedLibrary(t *testing.T) {
 		own := filepath.Join(dir, soname)
 		copyFile(t, library, own)
 		p, truth := r.StartParked(t, rubytest.Options{Env: []string{"LD_LIBRARY_PATH=/tmp/" + filepath.Base(dir)}})
-		// Like dpkg, give the old file's name to a new file.
+		// Replace the library as dpkg does: a new file gets the name of the old file.
 		if err := os.WriteFile(own+".dpkg-new", []byte("the library of another release"), 0o755); err != nil {
 			t.Fatal(err)
 		}

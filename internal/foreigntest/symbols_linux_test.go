@@ -15,8 +15,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// vmVariable is the variable that points to the VM. Since 3.3 it is not exported, so ddtop searches a stripped library
-// for it.
+// vmVariable is the variable of Ruby that points to its VM. Since 3.3 it is not exported. So in a stripped library,
+// ddtop has to search for it.
 const vmVariable = "ruby_current_vm_ptr"
 
 const waits = `Thread.new { sleep }; $stdout.puts "ready"; $stdout.flush; STDIN.gets`
@@ -67,8 +67,8 @@ func TestVariableOfTheVM(t *testing.T) {
 	})
 }
 
-// locate finds a process's VM and a variable of Ruby's that points to it. It returns the variable's address in the
-// file.
+// locate finds a process's VM, and a variable of Ruby that points to the VM. It returns the variable's address in the
+// file, and whether the variable is exported.
 func locate(t *testing.T, pid int) (variable uint64, exported bool) {
 	t.Helper()
 	p, m, vm := findVM(t, pid)
@@ -132,7 +132,7 @@ func findVM(t *testing.T, pid int) (*attach.Process, *attach.Module, attach.Addr
 	return p, m, found.VM.Addr
 }
 
-// addSymbol copies an ELF file and adds a .symtab with one variable to the copy, at an address in the file.
+// addSymbol copies an ELF file. It adds a .symtab to the copy, with one variable at the given address in the file.
 func addSymbol(t *testing.T, from, to, name string, address uint64) {
 	t.Helper()
 	f, err := elf.Open(from)

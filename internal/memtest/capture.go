@@ -14,16 +14,16 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// Capture is an attach.Memory that reads another memory and keeps the pages that were read. It makes Pages for tests
-// from a real process. It reads each page once, in whole, and serves it from the copy afterwards. So a reader sees one
-// consistent state of each page. It may be used from any goroutine.
+// Capture is an attach.Memory that reads another memory, and keeps a copy of each page that it reads. With it, Pages
+// for tests are made from a real process. It reads each page only once, as a whole, and later uses the copy. So a
+// reader sees each page in one consistent state. It may be used from any goroutine.
 type Capture struct {
 	from attach.Memory
 	mu   sync.Mutex
 	got  *Pages
 }
 
-// NewCapture returns a Capture that reads from another memory. The parameter from is this memory.
+// NewCapture returns a Capture that reads from the memory from.
 func NewCapture(from attach.Memory) *Capture { return &Capture{from: from, got: new(Pages)} }
 
 // Read fills buf from the copies. It first copies the pages that it has not read before.
@@ -58,8 +58,8 @@ func (c *Capture) ReadBatch(ranges []attach.Range) (calls int, err error) {
 // Pages returns the pages captured up to now.
 func (c *Capture) Pages() *Pages { return c.got }
 
-// A file of Pages is gzipped. It has a magic line, and then for each span its address and length as little-endian
-// 64-bit words, and its bytes. maxCaptured limits the bytes that ReadPages takes.
+// The format of a file of Pages: it is gzipped and begins with a magic line. Each span follows as its address and
+// length, in little-endian 64-bit words, and its bytes. maxCaptured limits the bytes that ReadPages accepts.
 const (
 	pagesMagic  = "ddtop pages 1\n"
 	maxCaptured = 1 << 30

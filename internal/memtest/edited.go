@@ -36,8 +36,8 @@ func (c *Edited) ReadBatch(ranges []attach.Range) (int, error) {
 	return 1, nil
 }
 
-// Places notes the addresses that decoding reads. A fuzzer then changes these words, which it would hardly find by
-// chance.
+// Places is a memory that notes which addresses a decoder reads. A fuzzer then changes the words at these addresses,
+// because it would hardly find them by chance.
 type Places struct {
 	attach.Memory
 	At   []attach.Address
@@ -49,7 +49,7 @@ func NewPlaces(of attach.Memory) *Places {
 	return &Places{Memory: of, seen: make(map[attach.Address]bool)}
 }
 
-// ReadBatch notes the addresses and reads them from the other memory.
+// ReadBatch notes the addresses of the ranges, and reads the ranges from the other memory.
 func (w *Places) ReadBatch(ranges []attach.Range) (int, error) {
 	for _, r := range ranges {
 		for a := r.Addr &^ 7; a < r.Addr+attach.Address(len(r.Buf)); a += 8 {
@@ -62,8 +62,8 @@ func (w *Places) ReadBatch(ranges []attach.Range) (int, error) {
 	return w.Memory.ReadBatch(ranges)
 }
 
-// AddEdits adds seeds for fuzzing the process with this number: one without edits, and n with six edits each. apart is
-// the distance between the first edits of successive seeds.
+// AddEdits adds seeds for fuzzing the captured process with the number process. One seed has no edits, and n seeds have
+// six edits each. apart is the distance between the first edits of two successive seeds.
 func AddEdits(f *testing.F, process, n, apart int) {
 	f.Add(uint8(process), []byte{})
 	for n := range n {

@@ -9,18 +9,19 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// pageSize is the unit in which memory is captured, in bytes. It is the smallest page of the machines that ddtop can
-// read.
+// pageSize is the unit in which memory is captured, in bytes. Of the machines that ddtop can read, none has smaller
+// pages.
 const pageSize = 4096
 
-// page is one page of captured memory. have is a bit set of the known bytes. It is nil if all bytes are known.
+// page is one page of captured memory. have is a bit set that says which bytes are known. It is nil if all bytes are
+// known.
 type page struct {
 	data [pageSize]byte
 	have *[pageSize / 64]uint64
 }
 
-// Pages is an attach.Memory over bytes that a test has set or that were captured. The zero value is empty and ready. It
-// may be used from any goroutine.
+// Pages is an attach.Memory. Its bytes were set by a test or captured from a process. The zero value is empty and ready
+// for use. It may be used from any goroutine.
 type Pages struct {
 	// PID is named in errors.
 	PID int
@@ -68,7 +69,8 @@ func (p *Pages) Read(addr attach.Address, buf []byte) error {
 	return nil
 }
 
-// ReadBatch fills the ranges. calls is the number of calls that a live process would have needed without a fault.
+// ReadBatch fills the ranges. calls is the number of system calls that a live process would have needed if no read
+// fails.
 func (p *Pages) ReadBatch(ranges []attach.Range) (calls int, err error) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

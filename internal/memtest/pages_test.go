@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// TestPagesAgreeWithAnArray: Pages and an array get the same random writes, and return the same bytes. A file of the
-// pages returns them, too.
+// TestPagesAgreeWithAnArray: Pages and an array get the same random writes. Afterwards Pages must return the same bytes
+// as the array, and so must Pages that were written to a file and read again.
 func TestPagesAgreeWithAnArray(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	const base, size = 0x7f0000000000, 5 * pageSize
@@ -149,5 +149,5 @@ func FuzzReadPages(f *testing.F) {
 	})
 }
 
-// pattern returns byte i of the memory in these tests.
+// pattern returns the byte at position i of the memory in these tests.
 func pattern(i int) byte { return byte(i*7 + i/256) }

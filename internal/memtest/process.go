@@ -28,9 +28,9 @@ type Golden struct {
 	Stacks []GoldenStack
 }
 
-// GoldenStack is one stack, and the frames that were decoded from it while the process lived (Want). These frames
-// agreed with Ruby's own answer. Used has the values on the VM stack that were read with it. Values is the address of
-// the first.
+// GoldenStack is one stack, and the frames that ddtop decoded from it while the process lived (Want). Ruby itself
+// reported the same frames. Used has the values on the VM stack that were read at the same time. Values is the address
+// of the first value.
 type GoldenStack struct {
 	Thread           string
 	End, CFP, Values attach.Address
@@ -48,8 +48,8 @@ func Describe(dict *sampler.Dictionary, stack sampler.StackID) (lines []string) 
 	return lines
 }
 
-// Load reads what Save wrote into a folder. A process has two files: its memory (.pages) and a T (.json). T is a
-// struct that embeds Process.
+// Load reads what Save wrote into a folder. Each process has two files: its memory (.pages) and a JSON file (.json).
+// The type T of the JSON is a struct that embeds Process.
 func Load[T any, P interface {
 	*T
 	setPages(*Pages)

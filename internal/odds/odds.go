@@ -1,11 +1,12 @@
 // Package odds computes bounds for tests whose results depend on chance. Such a test counts, for example, how many
 // samples find a process in a state, or estimates the share of time that a method takes. A bound follows from the
-// number of samples. A test of correct code fails once in 10⁹ runs. A test with more samples has a tighter bound.
+// number of samples. With this bound, a test of correct code fails only once in 10⁹ runs. More samples give a tighter
+// bound.
 //
 // The bounds hold only for independent samples. Samples are not independent if they are taken faster than the measured
-// thing changes: twenty samples of one iteration of a loop count as one sample. A test then does one of two things. It
-// takes as n the number of iterations that it sampled, or it spreads the samples so that each hits another iteration.
-// Each test says which of the two it does, and why its samples are independent.
+// thing changes: twenty samples of one iteration of a loop count as one sample. A test can solve this in two ways. It
+// can count sampled iterations instead of samples (as n), or it can spread the samples so that each hits another
+// iteration. Each test says which way it uses, and why its samples are independent.
 package odds
 
 import (
@@ -16,8 +17,8 @@ import (
 // FalseAlarm is the probability that a correct value misses a bound by chance, in one comparison.
 const FalseAlarm = 1e-9
 
-// Deviations is how many standard deviations a mean may lie from its expected value. Use it if the deviation was
-// measured, and if there are so many independent values that their mean is normally distributed.
+// Deviations is how many standard deviations a mean may be away from its expected value. Use it if a test has measured
+// the standard deviation, and has so many independent values that their mean is normally distributed.
 const Deviations = 6.11
 
 // AtLeast returns a lower bound of the hits in n independent tries, if each try hits with a probability of p or more.
@@ -37,8 +38,8 @@ func AtMost(n int, p float64) int {
 	if p == 1 {
 		return n
 	}
-	// Sum up the chances of n hits, n-1 hits and so on, until the sum exceeds FalseAlarm. In this order the sum is
-	// exact: the terms grow until n*p hits, and the bound is not below n*p.
+	// The loop sums up the chances of n hits, n-1 hits and so on, until the sum exceeds FalseAlarm. The bound is at
+	// least n*p hits. Down to n*p hits the terms grow, so adding the small terms first keeps the sum exact.
 	over := 0.0
 	term := float64(n) * math.Log(p) // the logarithm of the chance of k hits
 	odds := math.Log1p(-p) - math.Log(p)
@@ -58,14 +59,14 @@ func check(n int, p float64) {
 }
 
 // Within returns how far the mean of n independent values from 0 to 1 can be from its expected value. This is
-// Hoeffding's inequality, which holds for every distribution. Values can count with weights that do not depend on the
-// values. Then use Effective as their number.
+// Hoeffding's inequality, which holds for every distribution. For values with different weights, use the result of
+// Effective as n. The weights must not depend on the values.
 func Within(n float64) float64 { return math.Sqrt(math.Log(2/FalseAlarm) / (2 * n)) }
 
 // Apart returns how far two means of the same quantity can be from each other. The first is the mean of n independent
 // values from 0 to 1, and the second the mean of m such values.
 func Apart(n, m float64) float64 { return Within(n * m / (n + m)) }
 
-// Effective returns how many values of equal weight prove as much as values with different weights. sum is the sum of
-// their weights, and squares the sum of the squared weights.
+// Effective returns how many values of equal weight are as good a proof as the given weighted values. sum is the sum of
+// the weights, and squares the sum of the squared weights.
 func Effective(sum, squares float64) float64 { return sum * sum / squares }

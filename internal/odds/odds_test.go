@@ -27,8 +27,8 @@ func more(n, k int, p float64) float64 {
 	return f
 }
 
-// TestBounds compares AtMost and AtLeast with exact sums. The chance beyond a bound is at most FalseAlarm, and a
-// tighter bound would exceed it.
+// TestBounds compares AtMost and AtLeast with sums in exact arithmetic. The chance of a result beyond a bound is at
+// most FalseAlarm. With a bound that is tighter by one, the chance would be higher.
 func TestBounds(t *testing.T) {
 	for _, c := range []struct {
 		n int
@@ -62,7 +62,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestMeans: in 2,000 runs, no mean misses its bound, and no bound is four times as wide as the worst mean needs.
+// TestMeans: in 2,000 runs, no mean is outside of its bound. The bounds are not too wide either: none is more than four
+// times the largest error.
 func TestMeans(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	mean := func(n int) float64 {

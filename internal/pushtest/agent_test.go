@@ -33,11 +33,11 @@ import (
 	"github.com/ddtop/ddtop/push/spool"
 )
 
-// timeout limits waiting. It is longer than the slowest machine takes.
+// timeout limits every wait. Even the slowest machine needs less time.
 const timeout = 5 * time.Minute
 
-// intake stands in for Datadog. It keeps what the agent passes on, or answers with an error status if the test sets
-// one.
+// intake stands in for Datadog's server. It keeps what the agent forwards. If the test sets an error status, it answers
+// with this status instead.
 type intake struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -115,8 +115,8 @@ func (i *intake) uploads() []upload {
 	return slices.Clone(i.got)
 }
 
-// startAgent starts the agent's receiver with its profiling proxy before an intake. It returns the destinations for
-// its port and its socket.
+// startAgent starts the receiver of Datadog's agent, which forwards profiles to an intake. It returns two destinations
+// for push: the agent's port and its socket.
 func startAgent(t *testing.T, i *intake) (port, socket string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -126,7 +126,7 @@ func startAgent(t *testing.T, i *intake) (port, socket string) {
 	conf := config.New()
 	conf.Hostname, conf.DefaultEnv, conf.AgentVersion = "agent-host", "none", "7.85.2"
 	conf.Endpoints[0].APIKey = "the agent's key"
-	// The agent's own limit of 5 s for a request is too short for a full machine.
+	// By default the agent limits a request to 5 s, which is too short on a busy machine.
 	conf.ReceiverTimeout, conf.ProfilingProxy.ReceiverTimeout = int(timeout/time.Second), int(timeout/time.Second)
 	conf.ReceiverHost, conf.ReceiverPort = "127.0.0.1", listener.Addr().(*net.TCPAddr).Port
 	conf.ReceiverSocket = filepath.Join(t.TempDir(), "apm.socket")
@@ -151,7 +151,7 @@ func destination(t *testing.T, text string) *datadog.Intake {
 	return d
 }
 
-// period returns a period of a process that waited for the GVL.
+// period returns the profile of a period in which the process waited for the GVL.
 func period(t *testing.T, seq int) *push.Period {
 	t.Helper()
 	from := time.Date(2026, 11, 23, 8, seq, 0, 123456789, time.UTC)
@@ -174,7 +174,8 @@ func period(t *testing.T, seq int) *push.Period {
 	}
 }
 
-// TestAgent: by TCP and by its socket, the agent passes on what Datadog's intake expects.
+// TestAgent: ddtop sends a profile to the agent, by TCP and by its socket. What the agent forwards is what Datadog's
+// server expects.
 func TestAgent(t *testing.T) {
 	in := startIntake(t)
 	port, socket := startAgent(t, in)
@@ -217,8 +218,8 @@ func TestAgent(t *testing.T) {
 	}
 }
 
-// TestOutageBehindTheAgent: if the intake is unavailable, ddtop sends the period again. If the intake refuses a
-// period, ddtop drops it. All other periods arrive once, in order.
+// TestOutageBehindTheAgent: if Datadog's server is unavailable, ddtop sends the profile again. If the server refuses a
+// profile, ddtop drops it. All other profiles arrive once, in order.
 func TestOutageBehindTheAgent(t *testing.T) {
 	in := startIntake(t)
 	port, _ := startAgent(t, in)

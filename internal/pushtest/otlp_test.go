@@ -41,7 +41,7 @@ import (
 	"github.com/ddtop/ddtop/push/otlp"
 )
 
-// collector is OpenTelemetry's own receiver. It keeps what it receives.
+// collector is OpenTelemetry's own receiver for OTLP. It keeps the profiles and logs that it receives.
 type collector struct {
 	http, grpc string // URLs
 
@@ -66,7 +66,7 @@ func (c *collector) ConsumeLogs(_ context.Context, l plog.Logs) error {
 // Capabilities reports that the collector does not change the data.
 func (c *collector) Capabilities() consumer.Capabilities { return consumer.Capabilities{} }
 
-// ConsumeProfiles takes the profiles from the receiver, as the next step of a pipeline does.
+// ConsumeProfiles gets the profiles from the receiver, like the next step of a collector's pipeline.
 func (c *collector) ConsumeProfiles(_ context.Context, p pprofile.Profiles) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,7 +91,7 @@ func (c *collector) requests() []pprofile.Profiles {
 	return slices.Clone(c.got)
 }
 
-// freePort returns an address with a free port. No other program knows this port.
+// freePort returns an address with a port that is free at the moment. Another program may still take it.
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -106,7 +106,8 @@ func startCollector(t *testing.T) *collector {
 	t.Helper()
 	c := new(collector)
 	factory := otlpreceiver.NewFactory()
-	// The receiver needs an address with a port. A free port may be taken before the receiver listens on it.
+	// The receiver does not choose a free port by itself. Another program may take the port before the receiver listens
+	// on it, so the test tries several ports.
 	for try := 0; ; try++ {
 		conf := factory.CreateDefaultConfig().(*otlpreceiver.Config)
 		overGRPC, overHTTP := configgrpc.NewDefaultServerConfig(), confighttp.NewDefaultServerConfig()
@@ -119,7 +120,7 @@ func startCollector(t *testing.T) *collector {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// For the same settings, the factory returns the same receiver for all signals.
+		// If the settings are the same, the factory returns the receiver that it has made before, now for logs, too.
 		if _, err := factory.CreateLogs(t.Context(), set, conf, c); err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +153,7 @@ func otlpAt(t *testing.T, text string) *otlp.Collector {
 	return d
 }
 
-// told returns a period with everything that ddtop can write into a profile.
+// told returns a period that has everything that ddtop can write into a profile.
 func told(t *testing.T) *push.Period {
 	t.Helper()
 	p := period(t, 3)
@@ -188,7 +189,7 @@ func told(t *testing.T) *push.Period {
 	return p
 }
 
-// attributes returns a sample's attributes by their names.
+// attributes returns the attributes of a sample by their names. indices are the sample's indexes in the dictionary d.
 func attributes(d pprofile.ProfilesDictionary, indices pcommon.Int32Slice) map[string]string {
 	out := make(map[string]string)
 	for _, i := range indices.All() {
@@ -198,7 +199,7 @@ func attributes(d pprofile.ProfilesDictionary, indices pcommon.Int32Slice) map[s
 	return out
 }
 
-// TestOTLP: by HTTP and by gRPC, the receiver reads everything that a profile contains.
+// TestOTLP: ddtop sends a profile with all possible content, by HTTP and by gRPC. The receiver must read all of it.
 func TestOTLP(t *testing.T) {
 	c := startCollector(t)
 	for i, to := range []string{c.http, c.grpc} {
@@ -300,8 +301,9 @@ func (s *partialServer) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(b) // the client notices an error
 }
 
-// TestOTLPPartial: if a server rejects a part of a profile, ddtop does not send it again. If a server only makes a
-// remark, this is no failure. Neither text contains the secret key of the request.
+// TestOTLPPartial: if a server rejects a part of a profile, ddtop does not send the profile again. If the server
+// accepts all and only adds a remark, this is no failure. ddtop's messages about both do not contain the secret key of
+// the request.
 func TestOTLPPartial(t *testing.T) {
 	for _, c := range []struct {
 		rejected int64
@@ -333,8 +335,8 @@ func TestOTLPPartial(t *testing.T) {
 	}
 }
 
-// TestOTLPWithoutProfiles: if a gRPC server has no service for profiles, ddtop reports a refusal and names the setting
-// that is missing.
+// TestOTLPWithoutProfiles: if a gRPC server has no service for profiles, ddtop reports a refusal. The error names the
+// setting that is missing in the server.
 func TestOTLPWithoutProfiles(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -349,7 +351,7 @@ func TestOTLPWithoutProfiles(t *testing.T) {
 	}
 }
 
-// TestOTLPRefuses: the receiver's answer decides whether ddtop sends the profile again, and when.
+// TestOTLPRefuses: the receiver's answer decides whether ddtop sends the profile again, and after how long.
 func TestOTLPRefuses(t *testing.T) {
 	c := startCollector(t)
 	busy, err := status.New(codes.ResourceExhausted, "too many").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(7500 * time.Millisecond)})
@@ -358,7 +360,8 @@ func TestOTLPRefuses(t *testing.T) {
 	}
 	for _, v := range []struct {
 		err error
-		// http and grpc are true if ddtop treats the answer as a refusal, when it sends by HTTP and by gRPC.
+		// http and grpc are true if ddtop must treat the answer as a refusal: http when it sends by HTTP, and grpc when
+		// it sends by gRPC.
 		http, grpc bool
 		after      time.Duration // in whole seconds by HTTP
 		says       string

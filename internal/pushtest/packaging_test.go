@@ -28,7 +28,7 @@ func packaged(t *testing.T, name string) string {
 	return string(b)
 }
 
-// takesArguments checks that ddtop knows the flags of a command line.
+// takesArguments checks that ddtop accepts the flags of a command line from a package.
 func takesArguments(t *testing.T, args []string) {
 	t.Helper()
 	if out, err := exec.Command(build(t), append(slices.Clone(args), "--help")...).CombinedOutput(); err != nil {
@@ -71,8 +71,8 @@ type daemonSet struct {
 	}
 }
 
-// TestDaemonSet: the DaemonSet sees the processes of its node, and has only the two capabilities that ddtop needs.
-// ddtop knows its flags.
+// TestDaemonSet: the DaemonSet can see all processes of its node, and has only the two capabilities that ddtop needs.
+// ddtop accepts the flags that it passes.
 func TestDaemonSet(t *testing.T) {
 	var d daemonSet
 	all := yaml.NewDecoder(strings.NewReader(packaged(t, "kubernetes/daemonset.yaml")))
@@ -109,7 +109,7 @@ func TestDaemonSet(t *testing.T) {
 	takesArguments(t, c.Args)
 }
 
-// TestUnit: systemd accepts the unit without a remark, and ddtop knows the unit's flags.
+// TestUnit: systemd accepts the unit without a warning, and ddtop accepts the flags in it.
 func TestUnit(t *testing.T) {
 	unit := packaged(t, "systemd/ddtop-push.service")
 	line := regexp.MustCompile(`(?m)^ExecStart=/usr/local/bin/ddtop (.*)$`).FindStringSubmatch(unit)
@@ -131,7 +131,8 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-// TestUnitsRights: with the unit's capabilities only, a user without other rights can read a process of another user.
+// TestUnitsRights: the unit's capabilities are enough. A user with only these rights can read a process of another
+// user.
 func TestUnitsRights(t *testing.T) {
 	setpriv, err := exec.LookPath("setpriv")
 	if err != nil || os.Getuid() != 0 {
@@ -192,8 +193,8 @@ func TestUnitsRights(t *testing.T) {
 	}
 }
 
-// TestDockerfile: the image is built without C code from the Go release of go.mod, and has the certificates. It runs
-// as a user other than root.
+// TestDockerfile: the image is built without C code, with the Go release that go.mod names. It contains certificates of
+// authorities. It runs as a user other than root.
 func TestDockerfile(t *testing.T) {
 	text := packaged(t, "docker/Dockerfile")
 	stages := regexp.MustCompile(`(?m)^FROM (\S+)`).FindAllStringSubmatch(text, -1)

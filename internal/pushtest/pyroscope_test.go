@@ -91,7 +91,8 @@ func send(t *testing.T, d push.Destination, p *push.Period) error {
 	return d.Send(t.Context(), &payload)
 }
 
-// TestPyroscope: the server receives the unchanged profile, its labels, and the sender's name, password and tenant.
+// TestPyroscope: the server receives the profile unchanged, with its labels. It also receives the user name, the
+// password and the tenant.
 func TestPyroscope(t *testing.T) {
 	s, p := startPyroscope(t), period(t, 3)
 	d := pyroscopeAt(t, strings.Replace(s.url(), "://", "://me:hunter2@", 1), pyroscope.Access{Tenant: "shop"})
@@ -127,7 +128,7 @@ func TestPyroscope(t *testing.T) {
 	}
 }
 
-// TestPyroscopeRefuses: the server's answer decides whether ddtop sends the profile again, and when.
+// TestPyroscopeRefuses: the server's answer decides whether ddtop sends the profile again, and after how long.
 func TestPyroscopeRefuses(t *testing.T) {
 	s, p := startPyroscope(t), period(t, 0)
 	d := pyroscopeAt(t, s.url(), pyroscope.Access{User: "me", Password: "hunter2"})

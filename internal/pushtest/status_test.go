@@ -52,7 +52,7 @@ func valueOf(all map[string]*dto.MetricFamily, name, label string) float64 {
 	return math.NaN()
 }
 
-// TestMetricsOfHostileNames: Prometheus can read the page for any names of services and destinations, and reads the
+// TestMetricsOfHostileNames: whatever names services and destinations have, Prometheus can read the page, and gets the
 // same names.
 func TestMetricsOfHostileNames(t *testing.T) {
 	names := []string{"shop", "", "a\"} 7\n# EOF\nddtop_processes{x=\"", `back\slash\`, "new\nline", "\x00\x01\x7f", "emoji 🚀", "bad \xff utf", "{}", `\n`, "# HELP x"}
@@ -96,7 +96,8 @@ func TestMetricsOfHostileNames(t *testing.T) {
 	}
 }
 
-// TestStatus: a `ddtop push` reports metrics of a real Ruby whose threads contend for the GVL.
+// TestStatus: a `ddtop push` watches a real Ruby whose threads contend for the GVL. Its status page has the expected
+// metrics.
 func TestStatus(t *testing.T) {
 	ddtop := build(t)
 	ruby := rubytest.One(t).Start(t, `$stdout.sync = true; 3.times { Thread.new { loop { 20_000.times { |i| i * i } } } }; puts "up"; sleep`, rubytest.Options{})
@@ -141,7 +142,8 @@ func TestStatus(t *testing.T) {
 		if metric == "ddtop_cpu_seconds_total" {
 			label = ""
 		}
-		// Settled intervals are reported later than the observed time, by less than the period of one second.
+		// ddtop counts an interval only when it is complete. So the reported times may be up to one second behind the
+		// observed time.
 		if v := valueOf(all, metric, label); !(v > 0 && v <= most) {
 			t.Errorf("%s is %v, of %v s observed", metric, v, observed)
 		}

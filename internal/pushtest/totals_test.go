@@ -21,7 +21,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// binary is ddtop's binary, once it is built. Other users can reach it, too.
+// binary is the path of ddtop's binary, once it is built. It is in a folder that other users can reach, too.
 var binary struct {
 	sync.Once
 	dir string
@@ -113,8 +113,8 @@ func (b byPeriod) otlp(t *testing.T, p pprofile.Profiles) {
 	b[from] = sums
 }
 
-// TestSameTotals: all destinations get the same totals of a period, by thread and sample type, to the ns. Each of
-// their formats has whole numbers.
+// TestSameTotals: all destinations get the same totals of a period, by thread and sample type, to the ns. This is
+// possible because each of their formats has whole numbers.
 func TestSameTotals(t *testing.T) {
 	ddtop := build(t)
 	ruby := rubytest.One(t).Start(t, `$stdout.sync = true
@@ -149,7 +149,7 @@ puts "up"; sleep`, rubytest.Options{})
 		}
 		return list
 	}
-	// both returns how many periods have arrived twice, by HTTP and by gRPC.
+	// both returns how many periods have arrived two times: once by HTTP, and once by gRPC.
 	both := func() (n int) {
 		times := make(map[int64]int)
 		for _, r := range otel.requests() {

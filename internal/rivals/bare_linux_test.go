@@ -15,7 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bareLoopEnv makes this test's program a bare loop if it is set to a PID, a length and a rate in Hz.
+// bareLoopEnv is an environment variable with a PID, a length and a rate in Hz. If it is set, this test binary runs
+// bareLoop with these values, and no tests.
 const bareLoopEnv = "DDTOP_BARE_LOOP"
 
 func TestMain(m *testing.M) {
@@ -31,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// bareMeter returns the bare loop as a meter, so that it is measured like a profiler.
+// bareMeter returns bareLoop as a meter, so that benchmarks can measure it in the same way as a profiler.
 func bareMeter(b *testing.B, name string, rate int) meter {
 	b.Helper()
 	self, err := os.Executable()
@@ -45,9 +46,8 @@ func bareMeter(b *testing.B, name string, rate int) meter {
 	}}
 }
 
-// bareLoop sleeps, then reads 16 ranges of the process's heap, 512 bytes each, and repeats this at a rate. This is the
-// least work of a sampler at that rate, as cheap as Go allows. It prints its times in the format of `ddtop stat
-// --json`.
+// bareLoop does the least work of a sampler at a rate, as cheaply as Go allows. In each turn it sleeps, and then reads
+// 16 ranges of the process's heap, 512 bytes each. It prints its times in the format of `ddtop stat --json`.
 func bareLoop(pid int, length time.Duration, rate int) error {
 	const (
 		ranges = 16

@@ -8,7 +8,8 @@ import (
 )
 
 const (
-	// pairs is how often an interval with the profiler is compared with the interval before it.
+	// pairs is the number of comparisons. Each compares an interval with the profiler and the interval without it that
+	// comes before.
 	pairs = 3
 	// windowSeconds is the length of each interval. shortSeconds is the length of the run that shows the start-up's
 	// cost.
@@ -40,12 +41,12 @@ func BenchmarkRivals(b *testing.B) {
 	}
 }
 
-// compare measures one profiler. A run is long enough, so one iteration is enough.
+// compare measures one profiler. It measures the profiler once, because one run is long enough.
 func compare(b *testing.B, p profiler, program *rubytest.Process) {
 	for range b.N {
 		short := p.run(b, program.PID, shortSeconds)
 		if short.refused != "" {
-			// Do not skip it: a benchmark that is skipped reports nothing.
+			// The benchmark is not skipped here, because a skipped benchmark prints no line.
 			b.ReportMetric(0, "ns/op")
 			b.ReportMetric(0, "stacks/s")
 			b.Logf("%s can't read %s: %s", p.name, program.Ruby, short.refused)

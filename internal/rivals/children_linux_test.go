@@ -83,7 +83,8 @@ func underLoad(b *testing.B, wrk string, app *servertest.Rails) (stop func()) {
 	}
 }
 
-// saidOfSeveral returns the latest start and the earliest end of the sampled processes, and the sum of their samples.
+// saidOfSeveral reads ddtop's report about several processes. It returns the time in which all of them were sampled,
+// and the sum of their samples.
 func saidOfSeveral(out []byte, _ string) (sampled, error) {
 	var s struct{ Processes []json.RawMessage }
 	if err := json.Unmarshal(out, &s); err != nil {

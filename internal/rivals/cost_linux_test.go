@@ -43,7 +43,7 @@ end
 `, computing, sleeping, seconds, rowOf)
 }
 
-// rowOf is in the first frame that shows threads. It begins the names of the sleeping threads.
+// rowOf begins the names of the sleeping threads. A benchmark recognizes the first frame with threads by this text.
 const rowOf = "sleeps"
 
 const (
@@ -53,15 +53,15 @@ const (
 	costLength = 2 * time.Second
 )
 
-// measure returns the cost of something on a process, in percent of a CPU.
+// measure is a named cost that a benchmark measures, in percent of a CPU. of measures it on a process.
 type measure struct {
 	name string
 	of   func(b *testing.B, pid int) (float64, sampled)
 }
 
-// BenchmarkCost measures ddtop's own CPU time on programs of 10, 100 and 500 threads and an idle one, headless and
-// with the screen. It also measures a loop that only sleeps and reads as often (bareLoop). What ddtop takes in
-// addition is the cost of its own work. DDTOP_BENCH_BEFORE names an older ddtop, which is measured, too.
+// BenchmarkCost measures ddtop's own CPU time, headless and with the screen, on programs of 10, 100 and 500 threads and
+// an idle one. It also measures bareLoop, which only sleeps and reads as often. The difference between the two is the
+// cost of ddtop's own work. If DDTOP_BENCH_BEFORE names an older ddtop, it is measured, too.
 func BenchmarkCost(b *testing.B) {
 	meters := []meter{bareMeter(b, "bare-loop", 1000), bareMeter(b, "bare-loop-100-Hz", stackRate)}
 	var screens []measure

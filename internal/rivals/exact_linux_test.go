@@ -50,7 +50,8 @@ const (
 	exactPairs = 20
 	// exactWindow is the length of each measurement.
 	exactWindow = time.Second
-	// exactAttach is the time for ddtop to begin. Each measurement checks that this was enough, also for the probes.
+	// exactAttach is how long a benchmark waits for ddtop to begin. Each measurement checks that this was enough, also
+	// for inserting the probes.
 	exactAttach = time.Second
 	// exactRest is a pause before a measurement without ddtop, for a process that runs by itself.
 	exactRest = 200 * time.Millisecond
@@ -74,8 +75,8 @@ func exactMeter(path, name string, args ...string) meter {
 	return m
 }
 
-// throughout requires that exact mode is on all the time. The first and the last sample must lie within the time of
-// the probes.
+// throughout returns a meter that fails unless exact mode was on all the time. The first and the last sample must lie
+// within the time in which the probes were set.
 func (m meter) throughout() meter {
 	saidBy := m.said
 	m.said = func(out []byte, file string) (sampled, error) {
@@ -95,8 +96,8 @@ func (m meter) throughout() meter {
 	return m
 }
 
-// fullRates returns two meters: sampling at 1 kHz, and exact mode. Exact mode has no budget, neither for ddtop nor for
-// the process, and must be on all the time.
+// fullRates returns two meters: sampling at 1 kHz, and exact mode. The cost of exact mode has no limit, neither for
+// ddtop nor for the process. Exact mode must be on all the time.
 func fullRates(path string) []meter {
 	return []meter{
 		stat(path, "1-kHz", "--overhead", "off"),
@@ -104,14 +105,13 @@ func fullRates(path string) []meter {
 	}
 }
 
-// reportExact reports what exact mode says about itself:
+// reportExact reports what exact mode says about itself. These are holds of the GVL, hits of probes and records, per
+// second. Then come its estimates of its cost, in percent of the process's own CPU time, and per hit. It sums up the
+// records without room, and how often exact mode ended by itself. The last figure is the part of the measured time in
+// which it was on.
 //
-//   - holds of the GVL, hits of probes and records, per second
-//   - its estimate of its cost, in percent of the process's own CPU time, and per hit
-//   - the number of records without room, and how often exact mode ended by itself, over all measurements
-//   - the part of the measured time in which it was on
-//
-// onlyThen is set if the process works only while it is measured. Then all of its holds are in this time.
+// onlyThen is true if the process works only during the measurement. Then rates are per second of the measurement, and
+// otherwise per second of exact mode.
 func reportExact(b *testing.B, name string, own []ownCost, onlyThen bool) {
 	b.Helper()
 	var turns, hits, records, estimates, hitNS, on []float64
@@ -182,7 +182,8 @@ func pairsWanted(b *testing.B, usual int) int {
 	return n
 }
 
-// did is what a process has done until an instant: pieces of work, CPU time in ns, and the time in ns.
+// did is what a process has done since its start: the number of pieces of work, and its CPU time in ns. at is the time
+// of the answer in ns.
 type did struct{ done, cpu, at float64 }
 
 // asks returns a function that asks a program what it has done.
@@ -197,8 +198,8 @@ func asks(b *testing.B, p *rubytest.Process) func() did {
 	}
 }
 
-// seconds returns a function for a process that does no work. Each second counts as a piece of work. The process is
-// not asked, because an answer would be more than it does otherwise.
+// seconds returns a function for a process that does no work. Each second counts as a piece of work. The process itself
+// is not asked, because to answer would be more work than it does otherwise.
 func seconds(b *testing.B, pid int) func() did {
 	return func() did {
 		at := float64(monotonic())
@@ -231,7 +232,8 @@ func payExactly(b *testing.B, path string, pid int, ask func() did) {
 	windows, own := inRounds(b, rounds{pairsWanted(b, exactPairs), exactAttach, exactRest}, all, pid, window)
 	b.ReportMetric(0, "ns/op") // a run's length is chosen, not measured
 	reportExact(b, "exact", own[1], false)
-	// CPU time for a piece of work, in µs, and pieces per second. The last row is without ddtop.
+	// cpu has the CPU time for a piece of work, in µs, and speed the pieces per second. The last row of each is without
+	// ddtop.
 	cpu, speed := make([][]float64, len(windows)), make([][]float64, len(windows))
 	for i, of := range windows {
 		for _, d := range of {

@@ -14,8 +14,8 @@ import (
 const exactServing = 3 * time.Second
 
 // BenchmarkExactRails measures what exact mode costs a Rails application under load, on a full machine and with a free
-// CPU. It takes turns with sampling at 1 kHz and with no profiler, like BenchmarkExact. It also measures exact mode
-// with its default budgets. One worker of two is followed.
+// CPU. Like BenchmarkExact, it takes turns with sampling at 1 kHz and with no profiler. It also measures exact mode
+// with its default budgets. ddtop measures one of the application's two workers.
 func BenchmarkExactRails(b *testing.B) {
 	wrk := rubytest.Program(b, "wrk", "wrk")
 	path, app := buildOwn(b), servertest.StartRails(b, 2, 5)
@@ -37,7 +37,8 @@ func BenchmarkExactRails(b *testing.B) {
 func burdenExactly(b *testing.B, path string, pid int, load func() answered) {
 	b.Helper()
 	all := append(fullRates(path), exactMeter(path, "exact-usual"))
-	// The application also has a pause before a measurement without ddtop.
+	// A measurement without ddtop begins after a pause of exactAttach. So the application rests for the same time
+	// before each measurement.
 	results, own := inRounds(b, rounds{pairsWanted(b, exactPairs), exactAttach, exactAttach}, all, pid, load)
 	b.ReportMetric(0, "ns/op") // a run's length is chosen, not measured
 	for _, of := range []struct {

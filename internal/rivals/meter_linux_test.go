@@ -21,7 +21,7 @@ import (
 	contract "github.com/ddtop/ddtop/report"
 )
 
-// meter is a profiler. Its own CPU time is measured while it samples.
+// meter is a profiler whose own CPU time is measured while it samples.
 type meter struct {
 	name string
 	// command samples the process for a length of time from its first sample on, and may write to file.
@@ -30,7 +30,7 @@ type meter struct {
 	said func(out []byte, file string) (sampled, error)
 }
 
-// sampled is a profiler's own report of when it sampled, and how often.
+// sampled is a profiler's own report about its run: when it sampled, and how often.
 type sampled struct {
 	// from and until are its first and last sample by CLOCK_MONOTONIC. They are zero if the profiler does not report
 	// them.
@@ -39,7 +39,7 @@ type sampled struct {
 	// stackHz and lockHz are the rates that the profiler achieved.
 	stackHz, lockHz float64
 	// kernel is the share of a CPU that the profiler's programs in the kernel took, in percent. It is NaN if there were
-	// no programs, or if the kernel did not count their time. BenchmarkQuality has the kernel count it.
+	// no programs, or if the kernel did not count their time. BenchmarkQuality makes the kernel count it.
 	kernel float64
 	// exact is the report of exact mode. It is nil without exact mode.
 	exact *contract.StatExact
@@ -99,8 +99,8 @@ func (m meter) start(b *testing.B, pid int, length time.Duration) *started {
 	s := &started{meter: m, pid: pid, file: filepath.Join(b.TempDir(), "out"), ended: make(chan error, 1)}
 	s.cmd = m.command(pid, length, s.file)
 	s.cmd.Stdout, s.cmd.Stderr = &s.out, &s.told
-	// Run the profiler as if from another terminal, because the kernel shares CPUs by session
-	// (sched_autogroup_enabled, proc(5)).
+	// The profiler runs as if from another terminal, in its own session. Otherwise the kernel would share out CPUs
+	// differently, because it groups processes by session (sched_autogroup_enabled, proc(5)).
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := s.cmd.Start(); err != nil {
 		b.Fatalf("starting %s: %v", m.name, err)
@@ -130,7 +130,8 @@ func (s *started) end(b *testing.B, from, until time.Duration) sampled {
 	return said
 }
 
-// endOrLate is like end, but also returns how long after from the profiler began. late is zero if it began in time.
+// endOrLate is like end, but also returns how late the profiler began. late is the time from "from" until its first
+// sample. It is zero if the profiler began in time.
 func (s *started) endOrLate(b *testing.B, from, until time.Duration) (said sampled, late time.Duration) {
 	b.Helper()
 	s.atWork(b)
@@ -151,8 +152,8 @@ func (s *started) endOrLate(b *testing.B, from, until time.Duration) (said sampl
 // nothingMeasured is ddtop's message if it is interrupted before its first sample.
 const nothingMeasured = "it ended before anything was measured"
 
-// stale limits the age of a profiler's last sample. ddtop samples an idle process 20 times a second, and may have to
-// wait on a full machine.
+// stale limits how long a profiler's last sample may lie before the end of the measurement. ddtop samples an idle
+// process 20 times a second, and may have to wait for a CPU on a full machine.
 const stale = 500 * time.Millisecond
 
 // result returns the profiler's report after its end. err is the error with which it ended.
@@ -172,15 +173,16 @@ func (s *started) result(b *testing.B, err error) sampled {
 }
 
 const (
-	// settle is how long a profiler samples before its cost is measured. The first samples read every name.
+	// settle is how long a profiler samples before its cost is measured. The first samples cost more, because they read
+	// every name.
 	settle = 500 * time.Millisecond
-	// look is the interval between readings of the profiler's CPU time. When its first sample was is known only at its
-	// end.
+	// look is the interval between readings of the profiler's CPU time. The profiler reports only at its end when it
+	// took its first sample. The readings around this time are selected afterwards.
 	look = 50 * time.Millisecond
 )
 
-// cost lets the profiler sample a process for a while, and returns its CPU time in percent of a CPU. This is without
-// the profiler's attaching, first samples and report.
+// cost lets the profiler sample a process for a while, and returns its CPU time in percent of a CPU. It does not count
+// the CPU time for the attach, the first samples and the report.
 func (m meter) cost(b *testing.B, pid int, length time.Duration) (share float64, said sampled) {
 	b.Helper()
 	type reading struct{ at, cpu, kernel time.Duration }

@@ -14,10 +14,10 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// paidScript does a fixed piece of work for each line of input, which holds the number of turns. Its main thread does
-// the work, 30 frames deep. Four other threads are idle. "compute" stays in Ruby code. "allocate" takes 256 KB from
-// the kernel in each turn, writes to them and gives them back. So in each turn, the thread takes the write lock of the
-// process's mappings twice and faults 64 times.
+// paidScript does a fixed piece of work for each line of input. The line is the number of turns. The main thread does
+// the work, 30 frames deep, and four other threads are idle. The work "compute" stays in Ruby code. The work "allocate"
+// takes 256 KB from the kernel in each turn, writes to them and gives them back. So in each turn, the thread takes the
+// write lock of the process's mappings twice, and has 64 page faults.
 const paidScript = `
 $stdout.sync = true
 def deep(n, &work)
@@ -58,9 +58,9 @@ const (
 type paid struct{ cpu, wall, faults, switches float64 }
 
 // BenchmarkTarget measures what the target pays while it is sampled. It measures a fixed piece of the target's work
-// with each profiler and without one, in turns: CPU time, page faults and context switches. It does so with a free
-// CPU, and on a machine whose CPUs are all busy. faults-caused are the profiler's own faults per second. If a reader
-// makes a page present, this counts as the reader's fault.
+// with each profiler and without one, in turns: CPU time, page faults and context switches. It does so with a free CPU,
+// and on a machine whose CPUs are all busy. faults-caused are the profiler's own faults per second. They matter because
+// a page that a profiler reads first counts as the profiler's fault.
 func BenchmarkTarget(b *testing.B) {
 	all := []meter{bareMeter(b, "bare-loop", 1000)}
 	for _, v := range versions(b) {
@@ -78,7 +78,7 @@ func BenchmarkTarget(b *testing.B) {
 	for _, work := range []string{"compute", "allocate"} {
 		for _, machine := range []string{"free-cpu", "full"} {
 			b.Run(work+"/"+machine, func(b *testing.B) {
-				// Without this threshold, glibc keeps the memory that is given back.
+				// glibc returns only blocks larger than this threshold to the kernel at once. It keeps smaller ones.
 				p := ruby.Start(b, paidScript, rubytest.Options{Args: []string{work}, Env: []string{"MALLOC_MMAP_THRESHOLD_=131072"}})
 				p.Expect(b, "up")
 				if machine == "full" {
@@ -98,7 +98,7 @@ func pay(b *testing.B, all []meter, p *rubytest.Process) {
 	b.Helper()
 	trial := workFor(b, p, paidTurns)
 	turns := int(paidTurns * float64(paidWork) / trial.cpu)
-	// One list for each profiler. The last one is without a profiler.
+	// costs has a list for each profiler, and a last list for the measurements without a profiler.
 	costs := make([][]paid, len(all)+1)
 	caused := make([][]float64, len(all))
 	for round := range paidPairs {
@@ -182,8 +182,8 @@ func minorFaults(pid int) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	// A name may contain anything, but ends with the last bracket. Then follow: state ppid pgrp session tty tpgid
-	// flags minflt.
+	// The line has the process's name in brackets, and the name can contain anything. After the last bracket follow:
+	// state ppid pgrp session tty tpgid flags minflt.
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	if len(fields) < 8 {
 		return 0, fmt.Errorf("%q has no faults", text)

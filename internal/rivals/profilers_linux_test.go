@@ -113,15 +113,16 @@ func readRbspy(file string, v *verdict) error {
 		v.looks++ // each stack is of one thread
 		v.judge(strconv.FormatUint(stack.Thread, 10), frames)
 	}
-	// rbspy is ended by a signal or by its time, and does not end the stream.
+	// A signal or its time limit ends rbspy, so its gzip stream has no end. This is no error.
 	if err := lines.Err(); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	return nil
 }
 
-// reachable lets rbspy read a program that runs by chroot in a root. rbspy opens paths of /proc/PID/maps below
-// /proc/PID/root. These paths are the host's. So a link in the root leads from the host's path back to the root.
+// reachable lets rbspy read a program that runs by chroot in a root. rbspy takes paths from /proc/PID/maps, and opens
+// them below /proc/PID/root. But these are paths of the host. So a link inside the root, at the host's path, leads back
+// to the root.
 func reachable(b *testing.B, root string) {
 	b.Helper()
 	root, err := filepath.EvalSymlinks(root)
@@ -132,7 +133,7 @@ func reachable(b *testing.B, root string) {
 	if _, err := os.Lstat(link); err == nil {
 		return
 	}
-	// made is the outermost folder that does not exist yet. It is removed at the end.
+	// made is the outermost folder that this function creates. It is removed at the end.
 	made := link
 	for parent := filepath.Dir(made); ; parent = filepath.Dir(made) {
 		if _, err := os.Stat(parent); err == nil {

@@ -37,10 +37,10 @@ const (
 	longWaitNS, longRequestNS = 1_000_000, 20_000_000
 )
 
-// sourceNames are all sources that a ddtop can have.
+// sourceNames are all sources from which a ddtop can learn the states of threads (`--source`).
 var sourceNames = []string{"switches", "moved", "polling"}
 
-// sources returns the sources that this ddtop has and this machine allows.
+// sources returns the sources of sourceNames that this ddtop has and this machine allows.
 func sources(b *testing.B, path string) (out []string) {
 	b.Helper()
 	for _, name := range sourceNames {
@@ -56,14 +56,14 @@ func sources(b *testing.B, path string) (out []string) {
 	return out
 }
 
-// span is an interval of a native thread, and the place of the thread in it.
+// span is an interval in which a native thread was at one place: it held the GVL, waited for it, or had released it.
 type span struct {
 	tid          int32
 	place        place
 	fromNS, toNS int64
 }
 
-// place is where a thread is: it holds the GVL, waits for it, or has released it.
+// place is what a thread does with the GVL: it holds the GVL, waits for it, or has released it.
 type place int
 
 const (
@@ -81,8 +81,8 @@ func (s *span) overlap(o *span) int64 {
 	return max(min(s.toNS, o.toNS)-max(s.fromNS, o.fromNS), 0)
 }
 
-// told is what samples show about a process between two times. The samples of exact mode are the truth. Other samples
-// are from a recording of ddtop.
+// told is what samples show about a process between two times. Samples of exact mode are the truth. Samples from a
+// recording of ddtop are compared with them.
 type told struct {
 	gvl.Ignore
 	fromNS, toNS           int64
@@ -157,9 +157,9 @@ func (k *told) finish() {
 // lacks reports whether ddtop does not show a kind of figure, because its quality is too low.
 func (k *told) lacks(f sampler.Figure) bool { return k.quality.Lacks(f) != "" }
 
-// offPoints compares each thread's shares of time with the truth, in points. It returns the mean over the threads, and
-// the worst thread. A thread has three shares: with the GVL, waiting for it and without it. Its largest difference
-// counts. ok is false if the quality is too low to show the shares.
+// offPoints compares each thread's shares of time with the truth, in percentage points. A thread has three shares: with
+// the GVL, waiting for it and without it. The largest of its three differences counts. offPoints returns the mean over
+// the threads, and the worst thread. ok is false if the quality is too low to show the shares.
 func (k *told) offPoints(truth *told) (mean, worst float64, ok bool) {
 	if k.lacks(sampler.FigureStates) || k.toNS <= k.fromNS {
 		return 0, 0, false
@@ -216,10 +216,10 @@ func (k *told) waitsFound(truth *told) float64 {
 	return percent(found, of)
 }
 
-// requestsSeen returns how many requests of the application's log are in k, in percent. long is for requests of at
-// least longRequestNS, short for shorter ones. k must have half of a request's time, and each request of k counts
-// once. off is the median difference between the lengths of long requests in k and in the log, in percent. A result is
-// NaN if it has no requests.
+// requestsSeen returns how many requests of the application's log k has, in percent. long is for requests of at least
+// longRequestNS, short for shorter ones. A request counts if k has a request with at least half of its time. Each
+// request of k counts once. off is the median difference between the lengths of long requests in k and in the log, in
+// percent. A result is NaN if there are no such requests.
 func (k *told) requestsSeen(log []servertest.Logged) (long, short, off float64) {
 	var requests []span
 	for _, l := range log {
@@ -263,7 +263,7 @@ func (k *told) requestsSeen(log []servertest.Logged) (long, short, off float64) 
 	return share(1), share(0), median(lengths)
 }
 
-// railsFull and railsHalf are the loads that leastQuality has floors for.
+// railsFull and railsHalf are the names of the loads for which leastQuality has lower limits.
 const railsFull, railsHalf = "rails-full", "rails-half"
 
 // qualityLoad is a load, with the process of it that is measured.
@@ -271,12 +271,12 @@ type qualityLoad struct {
 	name string
 	// start starts the load and returns the PID.
 	start func(b *testing.B) int
-	// exact is set if exact mode is on in the same seconds. log is the path of the application's log of requests, or
-	// "".
+	// exact is true if exact mode measures the same seconds, for comparison. log is the path of the application's log
+	// of requests, or "".
 	exact bool
 	log   string
 	args  []string
-	// judged is set if the test knows which function calls which. Then impossible stacks are counted.
+	// judged is true if the test knows which function of the load calls which. Only then are impossible stacks counted.
 	judged bool
 }
 
@@ -290,7 +290,7 @@ func BenchmarkQuality(b *testing.B) {
 	} else {
 		defer stats.Close()
 	}
-	// A benchmark that fails prints no figures, so this one fails at the end.
+	// A benchmark that fails prints no figures. So this one collects what is wrong, and fails at the end.
 	var low []string
 	for _, l := range qualityLoads(b) {
 		b.Run(l.name, func(b *testing.B) {
@@ -309,7 +309,8 @@ func BenchmarkQuality(b *testing.B) {
 	}
 }
 
-// qualityLoads returns the loads. Only the Rails application runs already.
+// qualityLoads returns the loads. It starts the Rails application at once, and each load starts its requests or its own
+// program.
 func qualityLoads(b *testing.B) []qualityLoad {
 	b.Helper()
 	wrk := rubytest.Program(b, "wrk", "wrk")
@@ -447,10 +448,10 @@ func measureQuality(b *testing.B, path, source string, pid int, l qualityLoad) (
 // everything.
 type floors struct{ offPoints, waits, longRequests, shortRequests float64 }
 
-// leastQuality prevents that a lower cost is bought with lower quality, for each load and source. BenchmarkQuality fails
-// if Rails is measured worse. These values are what one run of 10 s reaches, with room for chance. They are not the
-// aims. On a half-full machine, most waits are shorter than the time between two readings of polling, so whether it
-// finds one is chance.
+// leastQuality is the lowest quality that is accepted, by load and source. BenchmarkQuality fails if Rails is measured
+// worse, so that a change cannot lower the cost by lowering the quality. These values are what one run of 10 s reaches,
+// with room for chance. They are not the aims. On a half-full machine, most waits are shorter than the time between two
+// readings of polling. So polling finds such a wait only by chance.
 var leastQuality = map[string]map[string]floors{
 	railsFull: {
 		"switches": {offPoints: 1, waits: 95, longRequests: 85, shortRequests: 70},
@@ -558,8 +559,8 @@ func exactBeside(b *testing.B, pid int, exact bool) (*told, func() bool) {
 	}
 }
 
-// TestOffPoints: offPoints compares only the time in which k has samples, and only threads of the truth. It returns no
-// result for shares that lack quality.
+// TestOffPoints: offPoints compares only the time in which k has samples, and only threads that the truth has. It
+// returns no result if the quality of k is too low to show shares.
 func TestOffPoints(t *testing.T) {
 	k := told{toNS: 1000, quality: sampler.Quality{SpanNS: 1e10, IdleNS: 1e10}, times: []span{
 		{1, holding, -50, 500}, {1, waiting, 500, 800}, {1, released, 800, 1100}, {2, holding, 0, 1000}, {3, released, 0, 1000},
@@ -576,8 +577,8 @@ func TestOffPoints(t *testing.T) {
 	}
 }
 
-// TestWaitsFound: a wait is found if k has at least half of its time, in the same thread. Short waits do not count,
-// nor waits that end after k.
+// TestWaitsFound: a wait counts as found if the same thread waits in k for at least half of the wait's time. Waits that
+// are too short, or that end after k, do not count.
 func TestWaitsFound(t *testing.T) {
 	const ms = 1_000_000
 	truth := told{waits: []span{
@@ -593,7 +594,8 @@ func TestWaitsFound(t *testing.T) {
 	}
 }
 
-// TestRequestsSeen: a request of k counts once. It belongs to the logged request with which it shares the most time.
+// TestRequestsSeen: a request that ddtop saw counts for only one logged request. This is the request with which it
+// shares the most time.
 func TestRequestsSeen(t *testing.T) {
 	const ms = 1_000_000
 	logged := func(tid int32, from, to int64) servertest.Logged {

@@ -19,7 +19,8 @@ const (
 	railsPairs = 6
 	// railsLength is the length of each measurement.
 	railsLength = 4 * time.Second
-	// attachTime is the time for a profiler to begin before it is measured. started.end checks that it was enough.
+	// attachTime is how long a benchmark waits for a profiler to attach before it measures. started.end checks that
+	// this was enough.
 	attachTime = 1500 * time.Millisecond
 	// railsLimit is longer than any measurement. The profiler is interrupted at the end of its measurement.
 	railsLimit = time.Hour
@@ -61,8 +62,9 @@ func BenchmarkRails(b *testing.B) {
 }
 
 const (
-	// leastRequestPairs and mostRequestPairs limit the number of pairs of BenchmarkPerRequest. Between these limits it
-	// ends once the 95 % interval of a request's CPU time is narrow: at most preciseTo percent to each side.
+	// leastRequestPairs and mostRequestPairs are the smallest and the largest number of pairs that BenchmarkPerRequest
+	// measures. In between, it stops when the 95 % interval of the additional CPU time for a request is narrow: at most
+	// preciseTo percent to each side.
 	leastRequestPairs, mostRequestPairs = 20, 200
 	preciseTo                           = 2.
 	// pairedRequests is the number of requests in each half of a pair, which takes about 3 s. The load asks for the
@@ -155,7 +157,8 @@ func answerAll(b *testing.B, wrk string, app *servertest.Rails, pid, requests in
 // burden reports what each profiler costs under a load.
 func burden(b *testing.B, all []meter, pid int, load func() answered) {
 	b.Helper()
-	// The application also has a pause before a measurement without a profiler.
+	// A measurement without a profiler begins after a pause of attachTime. So the application rests for the same time
+	// before each measurement.
 	results, own := inRounds(b, rounds{pairsWanted(b, railsPairs), attachTime, attachTime}, all, pid, load)
 	b.ReportMetric(0, "ns/op") // a run's length is chosen, not measured
 	reportServed(b, "none", results[len(all)])

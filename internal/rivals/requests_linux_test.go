@@ -40,8 +40,8 @@ $stdout.flush
 $stdin.gets
 `
 
-// requestPairs is how often ddtop's cost with requests is compared with its cost without them. budgetPairs is the same
-// for the rates under a budget.
+// requestPairs is how often ddtop's cost with the reading of requests is compared with its cost without it. budgetPairs
+// is how often the rates are compared while ddtop's cost has a limit.
 const requestPairs, budgetPairs = 7, 7
 
 // BenchmarkRequests measures how much the reading of requests adds to ddtop's cost. It does so on ten threads that
@@ -70,8 +70,9 @@ func BenchmarkRequests(b *testing.B) {
 	})
 }
 
-// compareRequests reports what the reading of requests costs on one process. At full rates this is the additional cost
-// in percent. With a budget, these are the rates that ddtop achieves.
+// compareRequests reports what the reading of requests costs on one process. At full rates, this is the additional cost
+// in percent. With the default limit on ddtop's cost, it reports the rates that ddtop achieves with and without
+// requests.
 func compareRequests(b *testing.B, path string, pid int) {
 	b.Helper()
 	with, without := inTurns(b, requestPairs, pid, stat(path, "with", "--overhead", "off"), stat(path, "without", "--overhead", "off", "--no-requests"))

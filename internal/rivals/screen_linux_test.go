@@ -77,7 +77,7 @@ func openScreen(b *testing.B, path string, pid int, args ...string) *screen {
 
 var escapes = regexp.MustCompile(`\x1b(\[[0-9;?<>=]*[a-zA-Z]|\][^\x07\x1b]*(\x07|\x1b\\)|[()][A-B0])`)
 
-// firstRow matches the first frame that shows threads of the programs here or of Puma.
+// firstRow matches the first frame on the screen that shows a thread, of the programs in this package or of Puma.
 var firstRow = regexp.MustCompile(rowOf + "|puma srv")
 
 // read reads the output until the terminal is closed.
@@ -90,7 +90,7 @@ func (s *screen) read() {
 		if !seen && n > 0 {
 			s.mu.Lock()
 			s.drawn.Write(buf[:n])
-			// Later, only cells that differ are drawn. But the first time, a name is drawn in one piece.
+			// The first frame has each name in one piece. Later frames draw only the cells that have changed.
 			if firstRow.Match(escapes.ReplaceAll(s.drawn.Bytes(), nil)) {
 				seen = true
 				s.first <- at
@@ -154,8 +154,8 @@ func screenCost(b *testing.B, path string, pid int, length time.Duration) float6
 	return s.cost(b, settle, length)
 }
 
-// screenShare is like screenCost, with more arguments. It waits longer first, because the first seconds read every
-// name.
+// screenShare is like screenCost, with more arguments for ddtop. It waits longer before it measures, because ddtop
+// reads every name in the first seconds.
 func screenShare(b *testing.B, path string, pid int, args []string) float64 {
 	b.Helper()
 	return openScreen(b, path, pid, args...).cost(b, screenSettle, screenLength)

@@ -18,17 +18,18 @@ func median(values []float64) float64 {
 // confidence is the confidence of all intervals.
 const confidence = 0.95
 
-// medianInterval returns an interval that holds the median of the values' distribution with the given confidence. It
-// is the narrowest such interval between two of the values, with as many values below as above. It holds for any
-// distribution (sign test). Fewer than six values are too few. For them, the interval reaches from the smallest to the
-// largest.
+// medianInterval returns an interval between two of the values that contains the true median with the given confidence.
+// It is the narrowest such interval that leaves out the same number of values below and above. It is right for any
+// distribution (sign test). With fewer than six values, no interval reaches the confidence. The interval is then from
+// the smallest value to the largest.
 func medianInterval(values []float64) (low, high float64) {
 	n := len(values)
 	if n == 0 {
 		return math.NaN(), math.NaN()
 	}
 	sorted := slices.Sorted(slices.Values(values))
-	// outside is the chance that k or fewer of n values lie below the median, plus the same chance above it.
+	// outside is the chance that at most k of the n values are below the true median, plus the same chance for values
+	// above it.
 	outside, ways, k := 0.0, 1.0, 0
 	for ; k < n/2; k++ {
 		outside += 2 * ways / math.Pow(2, float64(n))
@@ -70,7 +71,7 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-// TestMedianInterval: the ranks are as in the tables of the sign test at 95 %.
+// TestMedianInterval: the interval begins and ends at the ranks that the tables of the sign test give for 95 %.
 func TestMedianInterval(t *testing.T) {
 	for _, c := range []struct{ n, low, high int }{{1, 1, 1}, {5, 1, 5}, {6, 1, 6}, {8, 1, 8}, {9, 2, 8}, {10, 2, 9}, {12, 3, 10}, {20, 6, 15}, {100, 40, 61}} {
 		values := make([]float64, c.n)

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// script is a program in which the callee decides the caller's line. So the test knows which lines are right. One
-// thread works. For each line of input, the main thread prints the number of turns so far, the time and the process's
-// CPU time.
+// script is a program in which each called method is called from only one line. So the test knows the right line of
+// each caller. One thread works. For each line of input, the main thread prints the number of turns so far, the time
+// and the process's CPU time.
 const script = `
 def first
   i = 0
@@ -61,7 +61,7 @@ end
 // threadsOfScript is the number of the program's threads: main, the working one and nine idle ones.
 const threadsOfScript = 11
 
-// calls holds the lines of calls within the script, by caller and callee.
+// calls has the lines of the script in which one method calls another, by caller and callee.
 var calls = callsOf(script)
 
 func callsOf(script string) map[string]map[string]int {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A chance holds the failures that TooSeldom has reported in one test.
+// A chance has the failures that TooSeldom has reported in one test and that are reported at the test's end.
 type chance struct {
 	mu       sync.Mutex
 	failures []string
@@ -18,11 +18,11 @@ type chance struct {
 var chances sync.Map
 
 // OftenEnough declares that the test waits for a racing program to do something often enough within a time. It must be
-// the first call of the test. Failures that TooSeldom reports, in the test or its subtests, are held until the end of
-// the test. If the test then failed in no other way, scripts/test may run it a second time, alone.
+// the first call of the test. If TooSeldom is called in the test or its subtests, the failure is reported only at the
+// end of the test. If the test then failed in no other way, scripts/test may run it a second time, alone.
 //
-// All other failures (an impossible stack, a wrong value, a leak) are reported through testing.T as usual, and are
-// final.
+// All other failures (an impossible stack, a wrong value, a leak) are reported through testing.T as usual. The test
+// does not run again after them.
 func OftenEnough(t *testing.T) {
 	t.Helper()
 	if strings.Contains(t.Name(), "/") {
@@ -30,7 +30,8 @@ func OftenEnough(t *testing.T) {
 	}
 	held := &chance{}
 	chances.Store(t.Name(), held)
-	// Registered first, so that it runs after all other cleanups of the test and after its subtests.
+	// Cleanups run in reverse order. This one is registered first, so it runs after the test's subtests and all other
+	// cleanups.
 	t.Cleanup(func() {
 		chances.Delete(t.Name())
 		if len(held.failures) == 0 {
@@ -45,8 +46,8 @@ func OftenEnough(t *testing.T) {
 	})
 }
 
-// TooSeldom reports that something was not seen often enough, and lets the test go on. Without OftenEnough it is
-// t.Errorf.
+// TooSeldom reports that the test did not see something often enough, and lets the test go on. In a test without
+// OftenEnough, it is the same as t.Errorf.
 func TooSeldom(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if !holdSeldom(t, fmt.Sprintf(format, args...)) {
@@ -54,8 +55,8 @@ func TooSeldom(t testing.TB, format string, args ...any) {
 	}
 }
 
-// TooSeldomNow is like TooSeldom, but also ends the test or subtest. A subtest that it ends shows as skipped, but the
-// whole test fails.
+// TooSeldomNow is like TooSeldom, but also ends the test or subtest. If it ends a subtest, go test shows the subtest as
+// skipped, and the test that contains it as failed.
 func TooSeldomNow(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if holdSeldom(t, fmt.Sprintf(format, args...)) {
@@ -66,7 +67,8 @@ func TooSeldomNow(t testing.TB, format string, args ...any) {
 	t.Fatalf(format, args...)
 }
 
-// holdSeldom holds a failure until the end of the test. It returns false if the test has not called OftenEnough.
+// holdSeldom keeps a failure until the end of the test. It returns false if the test has not called OftenEnough. The
+// caller then reports the failure itself.
 func holdSeldom(t testing.TB, failure string) bool {
 	whole, sub, _ := strings.Cut(t.Name(), "/")
 	held, ok := chances.Load(whole)

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// ChangedCode returns how many bytes of a process's code differ from its files. Most of them are breakpoints of exact
-// mode.
+// ChangedCode returns how many bytes of a process's code in memory differ from the files that it comes from. Most of
+// them are breakpoints of exact mode.
 func ChangedCode(t testing.TB, pid int) (bytes int) {
 	t.Helper()
 	maps, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
@@ -59,7 +59,8 @@ func ChangedCode(t testing.TB, pid int) (bytes int) {
 	return bytes
 }
 
-// Probed waits until exact mode has put probes into a process's code if wanted is true, or else until none are left.
+// Probed waits until exact mode has put probes into a process's code. If wanted is false, it waits until no probes are
+// left.
 func Probed(t testing.TB, pid int, wanted bool) {
 	t.Helper()
 	for deadline := time.Now().Add(Timeout); ; time.Sleep(5 * time.Millisecond) {

@@ -66,8 +66,8 @@ var discover = sync.OnceValue(func() discovery {
 	return d
 })
 
-// discoverForeign finds the Rubies for other CPU architectures. A Ruby needs no emulator if ddtop runs on its
-// architecture.
+// discoverForeign finds the Rubies for other CPU architectures, which run in an emulator. If ddtop runs on an
+// architecture, its Rubies need no emulator.
 var discoverForeign = sync.OnceValue(func() discovery {
 	var d discovery
 	roots, err := debianRoots("foreign")
@@ -81,7 +81,7 @@ var discoverForeign = sync.OnceValue(func() discovery {
 	return d
 })
 
-// discoverMusl finds the Rubies that are linked with musl. If one is missing, it does not build it.
+// discoverMusl finds the Rubies that are linked with musl. It does not build a missing one.
 var discoverMusl = sync.OnceValue(func() discovery {
 	var d discovery
 	script, err := scriptPath()
@@ -203,8 +203,8 @@ func hostRubies() []Ruby {
 	return rubies
 }
 
-// probe asks a Ruby for its version. path is an executable or an install prefix. For a shim of rbenv, the result names
-// the real executable. ok is false for other engines (JRuby, TruffleRuby).
+// probe runs a Ruby to ask for its version. path is an executable or a folder in which a Ruby is installed. For a shim
+// of rbenv, the result names the real executable. ok is false for other engines (JRuby, TruffleRuby).
 func probe(path string) (Ruby, bool) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		path = filepath.Join(path, "bin", "ruby")

@@ -14,14 +14,13 @@ import (
 // Freezer freezes and thaws a process by a cgroup.
 type Freezer struct {
 	file, freeze, thaw string
-	// state is the path of a file that shows the state of the whole cgroup. frozen and thawed are its two possible
-	// lines.
+	// state is the path of a file that shows whether the whole cgroup is frozen. The file contains the line frozen or
+	// the line thawed.
 	state, frozen, thawed string
 }
 
-// NewFreezer puts a process into a new cgroup. Freeze then freezes the parent of this cgroup, which is also new. If v2
-// is true, both are in the hierarchy v2, otherwise in the freezer controller of v1. The test is skipped if this is not
-// possible.
+// NewFreezer puts a process into a new cgroup, inside another new cgroup. Freeze freezes the outer one. If v2 is true,
+// both are in the hierarchy v2, otherwise in the freezer controller of v1. The test is skipped if this is not possible.
 func NewFreezer(t testing.TB, pid int, v2 bool) *Freezer {
 	t.Helper()
 	point := freezerMount(t, v2)
@@ -45,7 +44,8 @@ func NewFreezer(t testing.TB, pid int, v2 bool) *Freezer {
 	}
 	t.Cleanup(func() {
 		f.Thaw(t)
-		// The kernel removes a process from its cgroup only a moment after it has left, or was killed.
+		// A process that has left its cgroup or was killed is still in it for a moment, and such a cgroup cannot be
+		// removed.
 		_ = os.WriteFile(filepath.Join(point, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
 		for _, d := range []string{dir, parent} {
 			for end := time.Now().Add(Timeout); os.Remove(d) != nil; time.Sleep(time.Millisecond) {
@@ -81,7 +81,7 @@ func freezerMount(t testing.TB, v2 bool) string {
 	return ""
 }
 
-// Freeze freezes the parent of the process's cgroup, and returns when all of the process stands still.
+// Freeze freezes the parent of the process's cgroup, and returns when all threads of the process are frozen.
 func (f *Freezer) Freeze(t testing.TB) { t.Helper(); f.set(t, f.freeze, f.frozen) }
 
 // Thaw lets the process go on, and returns when it is thawed.

@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// asksJIT prints "yes" if the Ruby was built with the JIT. Ruby 3.1 has YJIT, but does not say so in its
-// configuration.
+// asksJIT is a Ruby program that prints "yes" if its Ruby was built with the JIT. Ruby 3.1 has YJIT, but its
+// configuration does not mention it.
 const asksJIT = `require "rbconfig"
 name = ARGV[0].upcase
 said = RbConfig::CONFIG["#{name}_SUPPORT"]
@@ -21,23 +21,23 @@ func (r Ruby) HasJIT(t testing.TB, name string) bool {
 	return p.Line(t) == "yes"
 }
 
-// Variant is a way to run a program that changes where Ruby keeps the data that ddtop reads.
+// Variant is a way to start Ruby, such as with a JIT. It changes where Ruby keeps the data that ddtop reads.
 type Variant struct {
 	Name     string
 	RubyArgs []string
 	Env      []string
 }
 
-// Apply returns o with what the variant adds.
+// Apply returns the options o with the options of the variant added.
 func (v Variant) Apply(o Options) Options {
 	o.RubyArgs = append(append([]string{}, v.RubyArgs...), o.RubyArgs...)
 	o.Env = append(append([]string{}, v.Env...), o.Env...)
 	return o
 }
 
-// Variants returns the ways in which the interpreter can run a program. One is without options. Each JIT of the
-// interpreter is another, and compiles methods from their first or second call on. From 3.3 on there is one with
-// threads that share native ones (M:N).
+// Variants returns the ways in which the interpreter can run a program. The first is without options. There is a
+// variant for each JIT of the interpreter, in which the JIT compiles methods from their first or second call on. From
+// 3.3 on there is a variant in which Ruby's threads share native threads (M:N).
 func (r Ruby) Variants(t testing.TB) []Variant {
 	t.Helper()
 	out := []Variant{{Name: "plain"}}

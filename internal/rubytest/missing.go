@@ -11,10 +11,11 @@ import (
 //go:embed programs/missing.rb
 var missingProgram string
 
-// StartMissing starts a program with a thread named "asleep". The program can take away a page of this thread's stack.
-// A reader of the page then waits until the program gives it back, as with swap on a disk that hangs. The program
-// obeys the lines "take", "give", "count" and "exit". "count" prints how many loops the thread named "busy" has done.
-// After "exit" the exit code is 7. The test is skipped if the kernel has no userfaultfd(2) for this user.
+// StartMissing starts a program with a thread named "asleep". The program can make a page of this thread's stack
+// unreadable. A process that reads the page then waits until the program gives the page back. The same happens with
+// swap on a disk that hangs. The program obeys the lines "take", "give", "count" and "exit". "count" prints how many
+// loops the thread named "busy" has done. After "exit" the exit code is 7. The test is skipped if the kernel has no
+// userfaultfd(2) for this user.
 func (r Ruby) StartMissing(t testing.TB, o Options) *Process {
 	t.Helper()
 	o.Name = "missing.rb"
@@ -36,7 +37,7 @@ func (p *Process) Take(t testing.TB) {
 	p.Expect(t, "taken")
 }
 
-// Give gives the page back, and waits until the program reports that the page's thread went on.
+// Give makes the page readable again, and waits until the program reports that the thread with this stack went on.
 func (p *Process) Give(t testing.TB) {
 	t.Helper()
 	p.Send(t, "give")

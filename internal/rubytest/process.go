@@ -20,7 +20,7 @@ import (
 )
 
 // Timeout is how long Line, Expect, JSON and Wait wait before they fail the test. It is long enough for a machine that
-// compiles something else, and whose disk is busy. To write and sync 192 MB took over three minutes there.
+// compiles something else and has a busy disk. On such a machine, writing and syncing 192 MB took over three minutes.
 const Timeout = 5 * time.Minute
 
 // emulatedTimeout is the Timeout of a Ruby in an emulator. Such a Ruby is ten times as slow.
@@ -34,7 +34,8 @@ func (r Ruby) Timeout() time.Duration {
 	return Timeout
 }
 
-// maxUnread is how many lines of output a program can be ahead of its test before it blocks in its write.
+// maxUnread is the number of lines that the test has not read yet and that are kept for it. With more lines, the
+// program blocks in its write.
 const maxUnread = 1 << 14
 
 // Options describe how a program is started. The zero value is an ordinary start.
@@ -53,8 +54,8 @@ type Options struct {
 	OwnMounts bool
 
 	// Wrap is a program of the host, with arguments, that is started in place of Ruby. It starts outside of Ruby.Root,
-	// in the script's folder. Ruby's executable and its arguments are appended. Wrap must run them in the Root.
-	// Process.PID is Wrap's own.
+	// in the script's folder. Ruby's executable and its arguments are appended to Wrap's arguments, and Wrap must run
+	// them in the Root. Process.PID is the PID of Wrap.
 	Wrap []string
 	// OwnPIDs gives the program a PID namespace of its own (Linux, root), in which it is process 1.
 	OwnPIDs bool
@@ -62,7 +63,7 @@ type Options struct {
 	files map[string]string // more files for the script's folder
 }
 
-// Process is a running program. It is killed with its process group at the end of the test.
+// Process is a running program. At the end of the test, all processes of its process group are killed.
 type Process struct {
 	// PID is the process id, in this PID namespace.
 	PID int
@@ -79,8 +80,8 @@ type Process struct {
 	stop   sync.Once
 }
 
-// Start writes the script into a new folder (of the Ruby's root) and runs it. The test fails if it cannot be started.
-// The test is skipped if it would need root.
+// Start writes the script into a new folder (in the Ruby's root) and runs it. The test fails if the program cannot be
+// started. The test is skipped if starting the program needs root, and the test does not run as root.
 func (r Ruby) Start(t testing.TB, script string, o Options) *Process {
 	t.Helper()
 	if r.Root != "" && os.Geteuid() != 0 {
@@ -131,7 +132,8 @@ func (r Ruby) Start(t testing.TB, script string, o Options) *Process {
 	}
 	p.cmd = exec.Command(program, args...)
 	p.cmd.Dir = dir
-	// Temporary files of the program are removed together with its script, however the program ends.
+	// TMPDIR is the script's folder. So temporary files of the program are removed together with its script, however it
+	// ends.
 	p.cmd.Env = append([]string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp", "TMPDIR=" + p.Dir, "LANG=C.UTF-8"}, o.Env...)
 	if r.Emulator != "" {
 		p.cmd.Env = append(p.cmd.Env, "DDTOP_TEST_EMULATOR="+r.Emulator)
@@ -144,7 +146,8 @@ func (r Ruby) Start(t testing.TB, script string, o Options) *Process {
 		ownPIDs(p.cmd.SysProcAttr)
 	}
 	p.cmd.Stderr = p.stderr
-	// A grandchild that inherited stderr must not keep Wait waiting.
+	// A child of the program may inherit stderr and keep it open. After this delay, Wait returns although stderr is
+	// open.
 	p.cmd.WaitDelay = time.Second
 	stdout, errOut := p.cmd.StdoutPipe()
 	stdin, errIn := p.cmd.StdinPipe()
@@ -160,7 +163,7 @@ func (r Ruby) Start(t testing.TB, script string, o Options) *Process {
 	}()
 	go func() {
 		<-read // Wait closes the pipe, so everything must be read before
-		// ProcessState says how the process ended. The error only repeats this.
+		// The error is not needed, because ProcessState says how the process ended, too.
 		_ = p.cmd.Wait()
 		close(p.exited)
 	}()
@@ -265,7 +268,8 @@ func (p *Process) Wait(t testing.TB) int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// waitExited waits until the process has ended and drops unread lines. A full pipe would keep it from ending.
+// waitExited waits until the process has ended, and reports whether it has. It drops unread lines, because the process
+// cannot end while it writes into a full pipe.
 func (p *Process) waitExited() bool {
 	timer := time.NewTimer(p.Ruby.Timeout())
 	defer timer.Stop()
@@ -292,7 +296,8 @@ func (p *Process) Stderr() string { return p.stderr.String() }
 func (p *Process) Stop(t testing.TB) {
 	t.Helper()
 	p.stop.Do(func() {
-		// The group exists while a member lives, so children that outlived the program end here too.
+		// A process group exists until its last member ends. So this also kills children that live longer than the
+		// program.
 		if err := syscall.Kill(-p.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 			t.Errorf("kill process group %d: %v", p.PID, err)
 		}
@@ -302,8 +307,8 @@ func (p *Process) Stop(t testing.TB) {
 	})
 }
 
-// starter starts commands on one thread that lives until the test binary ends. Programs ask to be killed when the
-// thread that started them ends, because a test binary that panics or times out runs no cleanup. Go may end any
+// starter starts commands on one thread that lives until the test binary ends. A test binary that panics or times out
+// runs no cleanup. So programs ask the kernel to kill them when the thread that started them ends. Go may end any
 // thread, unless a goroutine is locked to it (LockOSThread).
 var starter = sync.OnceValue(func() func(*exec.Cmd) error {
 	type request struct {

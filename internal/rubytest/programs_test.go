@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestParkedStaysParked: a parked program tells the truth twice, the second time after a garbage collection. Since its
-// threads stay parked, both truths must be equal.
+// TestParkedStaysParked: a parked program reports its stacks twice, the second time after a garbage collection. Since
+// its threads stay parked, both reports must be equal.
 func TestParkedStaysParked(t *testing.T) {
 	Each(t, func(t *testing.T, r Ruby) {
 		p, truth := r.StartParked(t, Options{})

@@ -40,7 +40,8 @@ func (r *reasons) take(test string) string {
 // recorded holds the pairs of test and Ruby that are already in the record, because a test may start many programs.
 var recorded sync.Map
 
-// recordAtEnd records at the end of the test that it ran on r, or was skipped. It does so once for a test and Ruby.
+// recordAtEnd records, at the end of the test, that the test ran on r or was skipped. A test that calls it several
+// times for one Ruby is recorded once.
 func recordAtEnd(t testing.TB, r Ruby) {
 	type pair struct{ test, ruby string }
 	key := pair{t.Name(), r.Name}
@@ -63,9 +64,9 @@ func record(what, version, test, reason string) {
 		strings.TrimSpace(strings.Join([]string{what, version, test, strings.ReplaceAll(reason, "\n", " ")}, " ")))
 }
 
-// appendLine appends a line to the file that an environment variable names, if it is set. It makes one write with
-// O_APPEND, so that the test binaries of several packages can share the file. It reports errors on stderr, because the
-// lines are counted later and a missing one would make the count wrong.
+// appendLine appends a line to the file that an environment variable names. It does nothing if the variable is not set.
+// The line is written at once with O_APPEND, so that the test binaries of several packages can share the file. Errors
+// are printed on stderr: the lines are counted later, and a missing one would make the count wrong.
 func appendLine(variable, line string) {
 	path := env(variable)
 	if path == "" {
@@ -84,7 +85,7 @@ func appendLine(variable, line string) {
 }
 
 // Report adds a line to the report of `make verify` and to the test's log. The line says what was measured, with its
-// unit and its bound. DDTOP_TEST_REPORT names the report's file.
+// unit and the bound that it must keep. DDTOP_TEST_REPORT names the report's file.
 func Report(t testing.TB, format string, args ...any) {
 	t.Helper()
 	line := fmt.Sprintf(format, args...)

@@ -40,9 +40,9 @@ type Ruby struct {
 	Root string
 	// Bin is the path of the ruby executable, as seen inside Root.
 	Bin string
-	// Emulator is the path, inside Root, of the program that runs Bin, if Bin is for another machine. It is "" for a
-	// Ruby that needs no emulator. The started process is then the emulator's. Its memory, its threads and their IDs,
-	// and the kernel's figures are the emulator's.
+	// Emulator is the path, inside Root, of an emulator that runs Bin if Bin is for another machine. It is "" for a
+	// Ruby that needs no emulator. With an emulator, the started process is the emulator. Then the process's memory,
+	// threads, thread IDs and kernel's figures belong to the emulator.
 	Emulator string
 }
 
@@ -88,7 +88,8 @@ type missing struct {
 
 // All returns every available Ruby, Debian's first, in the order of their releases. A missing Debian Ruby is recorded
 // as skipped, and fails the test with CI=true. Without any Ruby the test is skipped. With -short, All returns only the
-// newest. Callers name subtests after the Rubies, so that the others can run later.
+// newest Ruby. Callers run a subtest for each Ruby, with the Ruby's name, so that another run can test the other
+// Rubies.
 func All(t testing.TB) []Ruby {
 	t.Helper()
 	found := short(t, wanted(t, discover()))
@@ -105,17 +106,16 @@ func All(t testing.TB) []Ruby {
 	return found.rubies
 }
 
-// Each runs test as a subtest, named after the Ruby, against every available Ruby. With -short it takes only the
-// newest. A missing Debian Ruby is a skipped subtest, and a failed one with CI=true. For Rubies of other machines use
-// EachForeign.
+// Each runs test as a subtest, named after the Ruby, on every available Ruby. With -short it uses only the newest. For
+// a missing Debian Ruby, the subtest is skipped, or fails with CI=true. For Rubies of other machines use EachForeign.
 func Each(t *testing.T, test func(t *testing.T, r Ruby)) {
 	t.Helper()
 	each(t, short(t, wanted(t, discover())), test)
 }
 
-// EachVersion is Each for tests to which only the version of Ruby matters, and neither the build nor the installation.
-// If two Rubies have the same version, the second is a skipped subtest. This is often the host's Ruby, because one of
-// Debian's Rubies usually has the same version.
+// EachVersion is like Each, for tests in which only the version of Ruby matters, and neither the build nor the
+// installation. If two Rubies have the same version, the subtest of the second is skipped. This is often the host's
+// Ruby, because one of Debian's Rubies usually has the same version.
 func EachVersion(t *testing.T, test func(t *testing.T, r Ruby)) {
 	t.Helper()
 	Each(t, onePerVersion(test))
@@ -137,8 +137,8 @@ func onePerVersion(test func(t *testing.T, r Ruby)) func(t *testing.T, r Ruby) {
 	}
 }
 
-// OldestAndNewest is Each for tests to which Ruby matters little. Rubies between the oldest and the newest are skipped
-// subtests.
+// OldestAndNewest is like Each, for tests that hardly depend on the Ruby. The subtests of Rubies between the oldest and
+// the newest are skipped.
 func OldestAndNewest(t *testing.T, test func(t *testing.T, r Ruby)) {
 	t.Helper()
 	Each(t, func(t *testing.T, r Ruby) {
@@ -150,8 +150,8 @@ func OldestAndNewest(t *testing.T, test func(t *testing.T, r Ruby)) {
 	})
 }
 
-// EachRelease is Each with one Ruby of every release, also with -short. It is for tests on which all others rely: where
-// Ruby keeps things, and what it reports of itself.
+// EachRelease is like Each, but with one Ruby of every release, even with -short. It is for tests of what all other
+// tests rely on: where Ruby keeps its data, and what Ruby reports about itself.
 func EachRelease(t *testing.T, test func(t *testing.T, r Ruby)) {
 	t.Helper()
 	found := wanted(t, discover())
@@ -195,16 +195,16 @@ func short(t testing.TB, found discovery) discovery {
 	return discovery{rubies: []Ruby{first}}
 }
 
-// EachForeign runs test as a subtest against every Ruby of another machine, under its emulator. With -short it is
-// skipped. A missing Ruby is a skipped subtest, and a failed one with CI=true.
+// EachForeign runs test as a subtest on every Ruby of another machine, in its emulator. With -short it is skipped. For
+// a missing Ruby, the subtest is skipped, or fails with CI=true.
 func EachForeign(t *testing.T, test func(t *testing.T, r Ruby)) {
 	t.Helper()
 	Long(t)
 	each(t, wanted(t, discoverForeign()), test)
 }
 
-// EachMusl runs test as a subtest against the Rubies that are linked with musl, as in Alpine. With -short it is
-// skipped. A missing Ruby is a skipped subtest also with CI=true, because it takes minutes to build.
+// EachMusl runs test as a subtest on the Rubies that are linked with musl, as in Alpine. With -short it is skipped. For
+// a missing Ruby, the subtest is skipped even with CI=true, because building that Ruby takes minutes.
 func EachMusl(t *testing.T, test func(t *testing.T, r Ruby)) {
 	t.Helper()
 	Long(t)
@@ -293,8 +293,8 @@ func Program(t testing.TB, command, pkg string) string {
 	return path
 }
 
-// Long skips a test with -short, so that `make test` stays fast. It is for tests that take long, or that compare less
-// with the truth than others. `make test-rest` runs them.
+// Long skips a test with -short, so that `make test` stays fast. It is for tests that take long, or that check less
+// against the truth than other tests. `make test-rest` runs the skipped tests.
 func Long(t testing.TB) {
 	t.Helper()
 	if Short(t) {
@@ -302,7 +302,8 @@ func Long(t testing.TB) {
 	}
 }
 
-// Short is like testing.Short. With -short it also records the test, so that `make test-rest` runs it in full.
+// Short is like testing.Short. With -short it also records the test as left out, so that `make test-rest` runs all of
+// it later.
 func Short(t testing.TB) bool {
 	if testing.Short() {
 		leftOut(t.Name())
@@ -313,7 +314,7 @@ func Short(t testing.TB) bool {
 // leftOut records a test or subtest that -short left out.
 func leftOut(name string) { record("left", testedPackage(), name, "") }
 
-// Skip skips the test and keeps the reason for the record of what ran.
+// Skip skips the test and keeps the reason, which is written into the record of the tests that ran (DDTOP_TEST_RECORD).
 func Skip(t testing.TB, format string, args ...any) {
 	t.Helper()
 	reason := fmt.Sprintf(format, args...)

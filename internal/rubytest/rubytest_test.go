@@ -89,7 +89,7 @@ func TestStopKillsTheWholeGroup(t *testing.T) {
 	`, Options{})
 	child := p.Line(t)
 	p.Stop(t)
-	// After the kill, the child is a zombie until its new parent has waited for it.
+	// The parent of the child was killed. So the killed child is a zombie until its new parent has waited for it.
 	poll := time.NewTicker(time.Millisecond)
 	defer poll.Stop()
 	for deadline := time.Now().Add(Timeout); ; <-poll.C {

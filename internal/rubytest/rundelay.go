@@ -19,8 +19,8 @@ func RunDelay(t testing.TB, pid int) time.Duration {
 }
 
 // CPUTime returns the time that a process's threads have spent on a CPU since they began, all together. The kernel
-// adds to it when a thread leaves its CPU, and with each tick of its clock. If the time does not grow, no thread has
-// run for longer than a tick. Threads that have ended do not count.
+// updates it when a thread leaves its CPU, and with each tick of its own clock. If the time does not grow, no thread
+// has run for longer than such a tick. Threads that have ended do not count.
 func CPUTime(t testing.TB, pid int) time.Duration {
 	t.Helper()
 	cpu, _ := schedstat(t, pid)

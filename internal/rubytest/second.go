@@ -12,8 +12,8 @@ import (
 //go:embed host/second.c
 var secondSource []byte
 
-// StartInSecondThread starts a program whose Ruby runs in the second thread of the process, as in a host program that
-// embeds it. The first thread waits in pause(2).
+// StartInSecondThread starts a program in which a second native thread runs Ruby, and the first waits in pause(2). So
+// it resembles a host program that embeds Ruby.
 func (r Ruby) StartInSecondThread(t testing.TB, script string, o Options) *Process {
 	t.Helper()
 	return r.StartPreloaded(t, script, o, secondSource)

@@ -19,14 +19,15 @@ func (s *States) Thread(name string) (StateTruth, bool) {
 	return StateTruth{}, false
 }
 
-// StateTruth is a thread, and what can be seen of it from outside. A field with its zero value says nothing.
+// StateTruth is a thread of states.rb, and what ddtop must see of it from outside. A field with its zero value is not
+// checked.
 type StateTruth struct {
 	Name string
 	// TID is the native thread ID. It is 0 for a thread that Ruby itself started, on a release before 3.1.
 	TID int32
-	// States are the states that the thread can be in, the first one most of the time. A thread that waits has only
-	// one, and stays in it. Up to Ruby 3.2 there is an exception while a group computes. Threads that sleep, are
-	// parked, or wait for a lock or a child then wake up in turn for an instant. Ruby uses them to measure time
+	// States are the states that the thread can be in. It is in the first one most of the time. A thread that waits has
+	// only one state, and stays in it. Up to Ruby 3.2 there is an exception while a group computes. Threads that sleep,
+	// are parked, or wait for a lock or a child then wake up in turn for an instant. Ruby uses them to measure time
 	// slices.
 	States []string
 	// Must are the states that must be seen when the thread is watched for two seconds.

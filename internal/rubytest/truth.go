@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The programs. Each runs on Ruby 2.5 and later, prints JSON lines on standard output, and ends when its standard
-// input does.
+// These are Ruby programs. Each runs on Ruby 2.5 and later, prints JSON lines on standard output, and ends when its
+// standard input is closed.
 var (
 	// parked is a program whose threads are parked in every shape of stack. StartParked starts it.
 	//go:embed programs/parked.rb
@@ -26,7 +26,7 @@ type Truth struct {
 	// Ruby is RUBY_VERSION. Description is RUBY_DESCRIPTION.
 	Ruby, Description string
 	PID               int
-	// Threads are all threads except the one named ReporterName, which writes the truth.
+	// Threads are all threads except the thread ReporterName, which writes this report.
 	Threads []TruthThread
 }
 
@@ -51,15 +51,16 @@ type TruthThread struct {
 	// known (a thread that the standard library started on a release before 3.1).
 	TID  int32
 	Main bool
-	// Ractor is the ractor's own number (1 is the main one) in the truth of StartRactors. It is 0 in the others, where
-	// all threads belong to the main ractor.
+	// Ractor is the ractor's own number (1 is the main one) in the report of StartRactors. In other reports it is 0,
+	// because all threads belong to the main ractor.
 	Ractor int
 	// Status is the word of Thread#inspect: run, sleep, sleep_forever, dead.
 	Status string
 	// Frames are Thread#backtrace_locations, innermost first.
 	Frames []TruthFrame
-	// Fibers are the fibers that resumed the running one, outward, each with its Fiber#backtrace_locations. They are
-	// known from Ruby 3.0 on, and only for the threads "fiber" and "nested fibers". They are empty for all others.
+	// Fibers are the fibers that are suspended because they have resumed another one. The first has resumed the running
+	// fiber, the next has resumed the first, and so on. Each has its Fiber#backtrace_locations. They are known from
+	// Ruby 3.0 on, and only for the threads "fiber" and "nested fibers". They are empty for all other threads.
 	Fibers []struct{ Frames []TruthFrame }
 }
 
@@ -72,9 +73,9 @@ type TruthFrame struct {
 	BaseLabel    string `json:"base_label"`
 }
 
-// StartParked starts a program whose 250 or so named threads are parked in every shape of stack that Ruby makes. It
-// returns the program with the truth, once all are parked. They stay parked until the program reads a line (see
-// Retell).
+// StartParked starts a program with 250 or so named threads, which are parked in every shape of stack that Ruby makes.
+// Once all are parked, it returns the program and what Ruby reports about the threads. They stay parked until the
+// program reads a line (see Retell).
 func (r Ruby) StartParked(t testing.TB, o Options) (*Process, Truth) {
 	t.Helper()
 	o.Name = "parked.rb"
@@ -105,8 +106,8 @@ func (r Ruby) StartRactors(t testing.TB, o Options) (*Process, Truth) {
 	return p, truth
 }
 
-// Retell sends a command to a parked program, and then returns the truth again. The command is "gc" for a full
-// collection, "compact" for one that moves objects, or "truth" for nothing.
+// Retell sends a command to a parked program, and returns what Ruby reports about the threads afterwards. The command
+// is "gc" for a full collection, "compact" for a collection that moves objects, or "truth" to do nothing.
 func (p *Process) Retell(t testing.TB, command string) Truth {
 	t.Helper()
 	p.Send(t, command)

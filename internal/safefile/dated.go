@@ -39,8 +39,8 @@ func DatedName(title string, pid int, at time.Time) string {
 	return fmt.Sprintf("%s-%d-%s", title, pid, at.UTC().Format(DateFormat))
 }
 
-// Names calls the function each for the regular files of a folder for whose names the function wanted returns true. It
-// reads at most limit names. Names that are not wanted count, too.
+// Names calls the function each for the regular files of a folder whose names wanted accepts. It reads at most limit
+// names. Names that wanted does not accept count, too.
 func Names(folder *os.Root, limit int, wanted func(name string) bool, each func(name string, info fs.FileInfo)) error {
 	dir, err := folder.Open(".")
 	if err != nil {
@@ -55,7 +55,7 @@ func Names(folder *os.Root, limit int, wanted func(name string) bool, each func(
 		if !wanted(name) {
 			continue
 		}
-		// If this condition is false, the file is gone or is not a regular file.
+		// Otherwise the file was removed in the meantime, or is not a regular file.
 		if info, err := folder.Lstat(name); err == nil && info.Mode().IsRegular() {
 			each(name, info)
 		}

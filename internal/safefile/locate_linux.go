@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Locate finds the place of a path, and follows its links. As root it follows no link of another user, who could
-// point it to root's files. Links of the user who started ddtop by sudo are followed.
+// Locate finds the place to which a path leads, and follows links. As root it follows no link that belongs to another
+// user, who could let the link point to root's files. It does follow links of the user who started ddtop by sudo.
 func Locate(path string) (*Destination, error) {
 	fail := func(err error) (*Destination, error) { return nil, fmt.Errorf("%s can't be written: %w", path, err) }
 	at, err := walkFull(path, noStrangersLink)
@@ -36,7 +36,7 @@ func Locate(path string) (*Destination, error) {
 	return p, nil
 }
 
-// noStrangersLink refuses, as root, links that another user has made.
+// noStrangersLink returns an error if ddtop runs as root and a link was made by another user.
 func noStrangersLink(st *unix.Stat_t) error {
 	if st.Mode&unix.S_IFMT == unix.S_IFLNK && os.Geteuid() == 0 && !trusted(int(st.Uid)) {
 		return fmt.Errorf("a link on the way was made by user %d, and as root ddtop follows no other user's links: give the path that it leads to: %w",
@@ -59,9 +59,9 @@ func MakeFolder(path string) (*os.Root, error) {
 	return dir, nil
 }
 
-// makeBelow opens a folder below a root, and makes missing folders on the way. It passes visit to walk. If found is
-// not nil, makeBelow calls it before it makes a folder. found gets the innermost folder on the way that already
-// exists, and its error ends makeBelow.
+// makeBelow opens a folder below a root, and makes missing folders on the way. It calls visit for everything on the
+// way, as walk does. If found is not nil, makeBelow calls it before it makes a folder. found gets the innermost folder
+// on the way that already exists, and its error ends makeBelow.
 func makeBelow(root int, folder string, visit, found func(*unix.Stat_t) error) (*os.Root, error) {
 	var missing []string
 	at, err := walk(root, folder, visit)

@@ -12,11 +12,11 @@ import (
 // othersWrite are the mode bits that let users other than the owner write.
 const othersWrite = 0o022
 
-// OpenOwn opens a regular file in a folder of ddtop's own (OwnFolder). It follows no link and waits for no pipe. The
-// error is ErrNotRegular if it is no regular file. It is ErrUntrusted if another user has made the file or may write
-// to it, or if it has a second name (a hard link).
+// OpenOwn opens a regular file in a folder of ddtop's own (OwnFolder). It follows no link and never waits for a pipe.
+// The error is ErrNotRegular if the name is not a regular file. It is ErrUntrusted if another user has made the file or
+// may write to it, or if it has a second name (a hard link).
 func OpenOwn(folder *os.Root, name string, flags int) (*os.File, error) {
-	// os.Root follows links within the folder, even with O_NOFOLLOW.
+	// Check for a link before opening the file, because os.Root follows links within the folder, even with O_NOFOLLOW.
 	there, err := folder.Lstat(name)
 	if err == nil {
 		err = OwnFile(there)
@@ -59,9 +59,8 @@ func ReadOwn(folder *os.Root, name string, limit int64, gate *Gate) (*File, erro
 	return &File{file: f, name: name, info: info, gate: gate}, nil
 }
 
-// OwnFile returns nil if ddtop may have written a file itself. Such a file is regular and has only one name. It
-// belongs to a trusted user, and no other user may write to it. Otherwise OwnFile returns ErrNotRegular or
-// ErrUntrusted.
+// OwnFile checks that ddtop can have written a file itself. Such a file is regular and has only one name. It belongs to
+// a trusted user, and no other user may write to it. For any other file OwnFile returns ErrNotRegular or ErrUntrusted.
 func OwnFile(info fs.FileInfo) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	switch {
@@ -79,8 +78,9 @@ func OwnFile(info fs.FileInfo) error {
 	return nil
 }
 
-// trusted reports whether a user is root, ddtop's own user, or the user who started ddtop by sudo or pkexec. These
-// commands set SUDO_UID and PKEXEC_UID. Any other user who can set them has root's rights already.
+// trusted reports whether a user is root, ddtop's own user, or the user who started ddtop by sudo or pkexec. sudo and
+// pkexec set SUDO_UID and PKEXEC_UID. If another user can set these variables for a ddtop that runs as root, that user
+// already has root's rights.
 func trusted(uid int) bool {
 	if uid == 0 || uid == os.Geteuid() {
 		return true

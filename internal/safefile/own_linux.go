@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OwnFolder opens a folder into which ddtop writes unattended. It makes missing folders on the path (0700). The folder
-// must belong to root, to ddtop's user, or to the user who called sudo. No other user may write to it, not even if it
-// is sticky. Each folder above it, and each link on the way, must also belong to one of these users. A folder above it
-// may be writable for other users only if it is sticky, because then they cannot replace what is in it. Otherwise the
-// error is ErrUntrusted.
+// OwnFolder opens a folder into which ddtop writes unattended. It makes missing folders on the path (0700). The trusted
+// users are root, ddtop's user, and the user who called sudo. The folder must belong to one of them. No other user may
+// write to it, even if it is sticky. Each folder above it, and each link on the way, must also belong to one of them.
+// If other users may write to a folder above it, that folder must be sticky, so that they cannot replace what is in it.
+// Otherwise the error is ErrUntrusted.
 func OwnFolder(path string) (*os.Root, error) {
 	full, root, err := fromRoot(path)
 	if err != nil {
@@ -49,10 +49,10 @@ func OwnFolder(path string) (*os.Root, error) {
 	return dir, nil
 }
 
-// walkToFolder goes to an existing folder. Its error is fs.ErrNotExist if it does not exist.
+// walkToFolder walks to an existing folder. Its error is fs.ErrNotExist if the folder does not exist.
 func walkToFolder(root int, full string) (location, error) {
-	// visit reports what is wrong with a folder only when the walk goes on to the next name. So it never reports the
-	// last folder. The function own checks the last folder, by stricter rules.
+	// visit keeps what is wrong with a folder, and reports it only if the walk goes on below this folder. So it never
+	// reports the last folder, which the function own checks by stricter rules.
 	var before error
 	at, err := walk(root, full, func(st *unix.Stat_t) error {
 		if before != nil {
@@ -78,8 +78,8 @@ func walkToFolder(root int, full string) (location, error) {
 	return at, nil
 }
 
-// own returns an error if a folder is not ddtop's own. It makes an empty volume of a container ddtop's own, because
-// Kubernetes lets all users write to the root of an emptyDir.
+// own returns an error if a folder is not only ddtop's. There is one exception: own closes an empty volume of a
+// container to other users. Kubernetes lets all users write to the root of a new emptyDir.
 func own(at *location) error {
 	st := &at.st
 	if !trusted(int(st.Uid)) {
@@ -100,11 +100,11 @@ func own(at *location) error {
 		ErrUntrusted, st.Mode&0o7777)
 }
 
-// sharedFolders belong to all users of a machine, even if they are empty. If ddtop closed them to others, it would
-// break other programs. Only tests change it.
+// sharedFolders are folders for all users of a machine, even when they are empty. ddtop must not close them to others,
+// because this would break other programs. Only tests change the list.
 var sharedFolders = []string{"/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/run/shm", "/run/lock", "/run/user", "/var/lock", "/var/crash"}
 
-// isShared reports whether a folder is one of sharedFolders, by any path.
+// isShared reports whether a folder is one of sharedFolders, whichever path leads to it.
 func isShared(name string) bool {
 	is, err := os.Stat(name)
 	if err != nil {
@@ -118,8 +118,8 @@ func isShared(name string) bool {
 	return false
 }
 
-// closeEmpty closes a folder to other users if it is empty, and reports whether it did. mode is the folder's present
-// mode, which stays otherwise.
+// closeEmpty closes a folder to other users if the folder is empty, and reports whether it did so. mode is the folder's
+// present mode. If closeEmpty does not close the folder, this mode stays.
 func closeEmpty(name string, mode uint32) (closed bool, err error) {
 	if list, err := os.ReadDir(name); err != nil || len(list) > 0 {
 		return false, err
@@ -135,15 +135,16 @@ func closeEmpty(name string, mode uint32) (closed bool, err error) {
 	return true, nil
 }
 
-// isMountRoot reports whether a folder is where a file system is mounted. It is false on kernels before 5.8, which
-// do not say so.
+// isMountRoot reports whether a file system is mounted at a folder. Kernels before 5.8 do not report this, so
+// isMountRoot is false there.
 func isMountRoot(fd int) bool {
 	var x unix.Statx_t
 	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS, &x)
 	return err == nil && x.Attributes_mask&x.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
 }
 
-// Free returns how many bytes ddtop may still write to a folder's file system. It is zero if the kernel does not say.
+// Free returns how many bytes ddtop may still write to the file system of a folder. It is zero if the kernel does not
+// report the number.
 func Free(folder *os.Root) int64 {
 	f, err := folder.Open(".")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stranger is a user other than root and the user that ddtop runs as.
+// stranger is the ID of a user that is neither root nor the user that ddtop runs as.
 const stranger = 65534
 
 // TestOwnFolder: ddtop refuses a folder that another user has made, may write to, or may replace.
@@ -20,7 +20,8 @@ func TestOwnFolder(t *testing.T) {
 	t.Setenv("PKEXEC_UID", "")
 	for _, c := range []struct {
 		name string
-		// change changes the folders at base/up/folder. At first, all of them belong to root.
+		// change gives one of the folders base, base/up and base/up/folder another owner or mode. At first, all of them
+		// belong to root.
 		change func(t *testing.T, up, folder string)
 		ok     bool
 	}{
@@ -87,8 +88,8 @@ func TestOwnFolder(t *testing.T) {
 	}
 }
 
-// TestOwnVolume: ddtop takes an empty volume that all users may write to, and closes it to others. It refuses a volume
-// with something in it, and a folder of all users like /tmp, and keeps their modes.
+// TestOwnVolume: ddtop accepts an empty volume that all users may write to, and closes it to others. It refuses a
+// volume with something in it, and a folder of all users like /tmp. The modes of these two must stay.
 func TestOwnVolume(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// HandOver gives a new file or empty folder to the user who started ddtop by sudo or pkexec. Without this, that user
-// could not read it, because it is root's and has mode 0600. HandOver does so only if the folder around it belongs to
-// that user. It uses only descriptors, so that no other file can take its place, and changes only files of root. If it
-// fails, the new file stays root's.
+// HandOver gives a new file or empty folder to the user who started ddtop by sudo or pkexec. A new file belongs to root
+// and has mode 0600, so that this user could not read it. HandOver does so only if the folder around the file belongs
+// to this user. It works with open descriptors, so that no other file can take the place of the new one. It changes
+// only files of root. If it fails, the new file stays root's.
 func HandOver(folder *os.Root, made *os.File) {
 	uid, gid, ok := starter()
 	if !ok {
@@ -63,9 +63,10 @@ func handOverFolder(folder *os.Root, name string) {
 	HandOver(folder, made)
 }
 
-// starter returns the user and group who started ddtop as root by sudo or pkexec. gid is -1 if the group is unknown.
-// ok is false if ddtop does not run as root, or if no other user started it in this way. sudo sets SUDO_UID, and
-// pkexec sets PKEXEC_UID. Any other user who can set them has root's rights already.
+// starter returns the user and group who started ddtop as root by sudo or pkexec. gid is -1 if the group is unknown. ok
+// is false if ddtop does not run as root, or if no other user started it in this way. sudo sets SUDO_UID, and pkexec
+// sets PKEXEC_UID. If another user can set these variables for a ddtop that runs as root, that user already has root's
+// rights.
 func starter() (uid, gid int, ok bool) {
 	if os.Geteuid() != 0 {
 		return 0, 0, false

@@ -76,8 +76,8 @@ func TestFilesOfSudoAreTheUsers(t *testing.T) {
 		if uid, gid := owners(path); uid != c.uid || gid != c.gid {
 			t.Errorf("%s: the file is %d:%d's, want %d:%d", c.name, uid, gid, c.uid, c.gid)
 		}
-		// Files and folders that existed are never given away: not root's file with a second name, nor a folder that
-		// is not empty.
+		// Files and folders that already exist keep their owners. The test uses a file of root with a second name, and
+		// a folder that is not empty.
 		keep := filepath.Join(dir, "kept")
 		if err := os.WriteFile(keep, []byte("x"), 0o600); err != nil {
 			t.Fatal(err)

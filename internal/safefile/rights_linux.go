@@ -10,26 +10,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Rights are the rights of the process that named a file. ddtop opens the file with them, so that the process cannot
-// make ddtop read files that the process itself cannot read.
+// Rights are the rights of the process that named a file. ddtop opens the file with these rights. Otherwise a hostile
+// process could make ddtop read files that the process itself may not read.
 type Rights struct {
 	// UID and GID are the process's ids for files (fsuid, fsgid), and Groups its other groups. All are ids in ddtop's
 	// user namespace.
 	UID, GID int
 	Groups   []int
 	// Capabilities are the effective capabilities of the process (CapEff of /proc/PID/status). They are zero if the
-	// process is in another user namespace, because they then give no rights to ddtop's files.
+	// process is in another user namespace, because there they give no right to files of ddtop's namespace.
 	Capabilities uint64
 }
 
-// errRights means that ddtop may not take a process's rights.
+// errRights means that the kernel does not let ddtop take the rights of a process.
 var errRights = errors.New("taking the rights of its user is not allowed")
 
 // readers are the capabilities that let a process read files whatever their mode (capabilities(7)).
 const readers = 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH
 
-// do calls f with the rights r, or with ddtop's own if r is nil. For this time it changes the rights of the current
-// thread. If the thread cannot get its own rights back, it stays locked and ends with the goroutine.
+// do calls f with the rights r, or with ddtop's own rights if r is nil. During the call the current thread has the
+// rights r. If the thread cannot get ddtop's rights back, it stays locked to the goroutine and ends with it.
 func (r *Rights) do(f func() error) error {
 	if r == nil {
 		return f()
@@ -46,8 +46,8 @@ func (r *Rights) do(f func() error) error {
 	return err
 }
 
-// threadRights are a thread's rights to files. The kernel keeps them for each thread. But the C library, and Go's
-// package syscall, change them for all threads.
+// threadRights are a thread's rights to files. In the kernel, each thread has its own. The functions of the C library
+// and of Go's package syscall change them for all threads, so they cannot be used here.
 type threadRights struct {
 	uid, gid int
 	groups   []int
@@ -69,7 +69,7 @@ func currentRights() (t threadRights, err error) {
 	return t, nil
 }
 
-// take gives this thread the rights. giveBack undoes that, also after an error.
+// take gives the current thread the rights r. giveBack restores the old rights, and must be called even after an error.
 func (r *Rights) take() (giveBack func() error, err error) {
 	before, err := currentRights()
 	if err != nil {
@@ -130,8 +130,9 @@ func sameGroups(a, b []int) bool {
 	return slices.Equal(slices.Compact(a), slices.Compact(b))
 }
 
-// may reports whether a file's mode gives these rights a permission (4 to read, 1 to search). It decides instead of
-// the kernel if ddtop may not take the rights. Access lists that allow less than the mode do not count.
+// may reports whether a file's mode gives the rights r a permission (4 to read, 1 to search). ddtop calls it only if it
+// may not take the rights, so that the kernel cannot decide. may does not know access lists, which can allow less than
+// the mode.
 func (r *Rights) may(st *unix.Stat_t, right uint32) bool {
 	switch {
 	case r == nil || r.Capabilities&readers != 0:

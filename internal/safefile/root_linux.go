@@ -10,20 +10,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Root is a folder that bounds all paths opened below it, such as a process's root directory. No link and no ".."
+// Root is an open folder to which all paths below it are bound, such as a process's root directory. No link and no ".."
 // leads out of it.
 type Root struct {
 	dir    int // O_PATH
 	name   string
 	rights *Rights
 	gate   *Gate
-	// old is true if openat2 is not available: before Linux 5.6, or with a seccomp filter of that time.
+	// old is true if openat2 is not available. The reason is a kernel before Linux 5.6, or a seccomp filter that is as
+	// old.
 	old bool
 }
 
-// OpenRoot opens a folder as a root. path is a path of ddtop's own file system. It is followed even if it is a link of
-// /proc. Files below it are opened with the given rights, or with ddtop's own if rights is nil. Roots whose owner
-// could make reads hang share one gate, so that all of them together block few threads.
+// OpenRoot opens a folder as a root. path is a path of ddtop's own file system, and may be a link of /proc, which
+// OpenRoot follows. Files below the root are opened with the given rights, or with ddtop's own if rights is nil. If an
+// owner of roots could make reads hang, these roots share one gate. Together they then block few threads.
 func OpenRoot(path string, rights *Rights, gate *Gate) (*Root, error) {
 	return rootAt(unix.AT_FDCWD, path, path, rights, gate)
 }
@@ -44,11 +45,11 @@ func rootAt(folder int, name, full string, rights *Rights, gate *Gate) (*Root, e
 // Close closes the folder. Files that were opened stay open.
 func (r *Root) Close() error { return unix.Close(r.dir) }
 
-// tries limits how often openat2 is called again when a ".." of the path raced with a rename.
+// tries limits how often openat2 is called again. It fails if a folder is renamed at the moment when it follows "..".
 const tries = 16
 
-// Open opens a regular file of at most limit bytes for reading. The errors are ErrNotRegular, ErrTooLarge, errHung and
-// the kernel's.
+// Open opens a regular file of at most limit bytes for reading. Its errors are ErrNotRegular, ErrTooLarge, errHung, and
+// errors of the kernel.
 func (r *Root) Open(path string, limit int64) (*File, error) {
 	name := strings.TrimSuffix(r.name, "/") + "/" + strings.TrimLeft(path, "/")
 	root, err := unix.FcntlInt(uintptr(r.dir), unix.F_DUPFD_CLOEXEC, 0) // a late answer may come after Close
@@ -118,7 +119,7 @@ func (r *Root) find(path string, asked *Rights) (int, error) {
 }
 
 // OpenLink opens the regular file behind a link of /proc, such as /proc/PID/map_files/…, with ddtop's own rights. The
-// link is not a path, and its target may be deleted.
+// kernel follows such a link to an open file and not by a path, so the file may be deleted.
 func OpenLink(folder *os.File, name string, limit int64, gate *Gate) (*File, error) {
 	full := folder.Name() + "/" + name
 	return within(gate, full, func() (*File, error) {
@@ -142,7 +143,7 @@ func Open(path string, limit int64) (*File, error) {
 }
 
 // reopen opens the file of an O_PATH descriptor for reading, if it is a regular file of at most limit bytes. It opens
-// the same file even if another file gets its name meanwhile.
+// this very file, even if its name now belongs to another file.
 func reopen(fd int, name string, limit int64, gate *Gate) (*File, error) {
 	fail := func(err error) (*File, error) { return nil, fmt.Errorf("%s: %w", name, err) }
 	var st unix.Stat_t
@@ -162,7 +163,8 @@ func reopen(fd int, name string, limit int64, gate *Gate) (*File, error) {
 	if madeUp[int64(fs.Type)] {
 		return fail(fmt.Errorf("%w: the kernel makes it up as it is read", ErrNotRegular))
 	}
-	// O_NONBLOCK does not wait for a process that has a lease on the file (fcntl(2), F_SETLEASE).
+	// O_NONBLOCK is set so that the kernel does not wait for a process that has a lease on the file (fcntl(2),
+	// F_SETLEASE).
 	in, err := unix.Open("/proc/self/fd/"+strconv.Itoa(fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fail(err)
@@ -181,9 +183,9 @@ func (f *File) Duplicate() (*os.File, error) {
 	return duplicate(f.file, f.name)
 }
 
-// madeUp are the file systems whose regular files are calls into the kernel. A read can wait (kmsg, trace_pipe), or
-// take data for which other readers wait. It can also show data about ddtop, and not about the process that named the
-// file (/proc/self). The keys are numbers of statfs(2).
+// madeUp are file systems of the kernel. Their files look regular, but a read is a call into the kernel. It can wait
+// (kmsg, trace_pipe), or take data that other readers wait for. It can also return data about ddtop instead of the
+// process that named the file (/proc/self). The keys are numbers of statfs(2).
 var madeUp = map[int64]bool{
 	unix.PROC_SUPER_MAGIC: true, unix.SYSFS_MAGIC: true, unix.DEBUGFS_MAGIC: true, unix.TRACEFS_MAGIC: true,
 	unix.SECURITYFS_MAGIC: true, unix.CGROUP_SUPER_MAGIC: true, unix.CGROUP2_SUPER_MAGIC: true, unix.BPF_FS_MAGIC: true,
@@ -192,7 +194,7 @@ var madeUp = map[int64]bool{
 	unix.RDTGROUP_SUPER_MAGIC: true, configFS: true, fuseControl: true,
 }
 
-// Numbers that the package unix lacks (fs/configfs/mount.c, fs/fuse/control.c).
+// These numbers of file systems are missing in package unix (fs/configfs/mount.c, fs/fuse/control.c).
 const (
 	configFS    = 0x62656570
 	fuseControl = 0x65735543

@@ -31,8 +31,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// world makes a root folder that has what a hostile program could put there, and a folder outside of it. It returns
-// both.
+// world makes two folders and returns them: a root, with everything that a hostile program could put there, and a
+// folder outside of the root.
 func world(t *testing.T) (root, outside string) {
 	t.Helper()
 	base, err := os.MkdirTemp("", "ddtop-safefile-")
@@ -71,8 +71,9 @@ func world(t *testing.T) (root, outside string) {
 	return root, outside
 }
 
-// TestOpen opens names that a hostile program may choose, with openat2 and as on kernels without openat2. Files that
-// may be read can be opened, and all others are refused. inotify(7) shows that only regular files are ever opened.
+// TestOpen opens names that a hostile program may choose, with openat2 and as on kernels without openat2. ddtop must
+// open the files that may be read, and refuse all others. By inotify(7), the test checks that only regular files are
+// ever opened.
 func TestOpen(t *testing.T) {
 	needRoot(t)
 	root, outside := world(t)
@@ -140,8 +141,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// watchOpens returns a function that returns which of the files have been opened since. An open with O_PATH only does
-// not count.
+// watchOpens begins to watch files. The function that it returns lists the files that have been opened since then. An
+// open with only O_PATH does not count.
 func watchOpens(t *testing.T, files ...string) func() []string {
 	t.Helper()
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
@@ -168,7 +169,7 @@ func watchOpens(t *testing.T, files ...string) func() []string {
 	}
 }
 
-// TestWatchOpens: the watch sees an ordinary open. Otherwise, TestOpen could not fail.
+// TestWatchOpens: watchOpens notices an ordinary open. If it did not, TestOpen could never fail.
 func TestWatchOpens(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "fifo")
 	must(t, unix.Mkfifo(path, 0o600))
@@ -181,8 +182,8 @@ func TestWatchOpens(t *testing.T) {
 	}
 }
 
-// TestOpenRace replaces a file with a pipe and back, while other threads open this name. No call may wait, and no call
-// may return or open the pipe.
+// TestOpenRace replaces a file with a pipe and back, again and again, while other threads open the name. No call may
+// wait, and no call may open the pipe.
 func TestOpenRace(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "a"), []byte("text"), 0o644))
@@ -285,8 +286,8 @@ func TestRightsAreGivenBack(t *testing.T) {
 	}
 }
 
-// TestRights opens files with the rights of several users. Groups count. A capability counts only if the rights have
-// it. Root without the capability is an ordinary user.
+// TestRights opens files with the rights of several users. The groups of the rights count. A capability counts only if
+// it is part of the rights. Root without the capability is like any other user.
 func TestRights(t *testing.T) {
 	needRoot(t)
 	dir, err := os.MkdirTemp("", "ddtop-safefile-")
@@ -331,8 +332,8 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// TestHungFileSystem opens files of a file system that does not answer. Every call ends in time. After some hung
-// calls, no further call reaches the file system.
+// TestHungFileSystem opens files of a file system that does not answer. Every call must end in time. After a few hung
+// calls, ddtop must not send further calls to the file system.
 func TestHungFileSystem(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()
@@ -357,7 +358,7 @@ func TestHungFileSystem(t *testing.T) {
 		t.Errorf("%d calls hang, want %d", n, maxHung)
 	}
 	t.Logf("refused after %v", time.Since(start))
-	// When the file system goes away, the hung calls return and do not count now.
+	// When the file system is unmounted, the hung calls return. From then on the gate must not count them.
 	unix.Close(device)
 	unix.Unmount(dir, unix.MNT_DETACH)
 	for end := time.Now().Add(time.Minute); gate.hung.Load() > 0; time.Sleep(time.Millisecond) {
@@ -373,7 +374,8 @@ func TestReadAtHung(t *testing.T) {
 	in, out, err := os.Pipe()
 	must(t, err)
 	defer out.Close()
-	// A pipe stands for a file. Reading a pipe at an offset fails, so the gate is tested by itself.
+	// The test uses a pipe as a file that hangs. A pipe cannot be read at an offset, so the test calls the gate and not
+	// ReadAt.
 	gate := &Gate{Wait: 20 * time.Millisecond}
 	late := make(chan string, 1)
 	_, err = within(gate, "pipe", func() (string, error) {

@@ -1,10 +1,10 @@
-// Package safefile opens files that a stranger has named or made, and writes files where a stranger may write too.
-// ddtop runs as root, and a path from a target's memory can be hostile. It may be a pipe that never answers, a device
-// that acts on being opened, or a link out of the target's root. It may also be a file that the target itself may not
-// read.
+// Package safefile opens files that a stranger has named or made. It also writes files into folders to which a stranger
+// may write. ddtop runs as root, and a path from a target's memory can be hostile. It may be a pipe that never answers,
+// a device that acts when it is opened, or a link out of the target's root. It may also be a file that the target
+// itself may not read.
 //
-// A file is checked before it is opened for reading. Only a regular file of an expected size is opened, with the
-// rights of the process that named it. A caller waits at most patience for a file system that does not answer.
+// A file is checked before it is opened for reading. Only a regular file of an expected size is opened, with the rights
+// of the process that named it. If a file system does not answer, a caller waits at most patience.
 package safefile
 
 import (
@@ -29,22 +29,22 @@ var (
 	ErrUntrusted = errors.New("somebody else could have written it")
 )
 
-// patience is how long one opening, or one read, may take. A busy disk answers within it.
+// patience is how long opening a file may take, and how long one read may take. Even a busy disk answers in this time.
 const patience = 5 * time.Second
 
-// maxHung limits the calls of one Gate that hang, because each blocks a thread until its file system answers.
+// maxHung limits the hanging calls of one Gate. Each of them blocks a thread until its file system answers.
 const maxHung = 4
 
-// Gate limits how long callers wait for files, and how many calls hang. The zero value is ready to use, by any number
-// of goroutines.
+// Gate limits how long callers wait for files, and how many calls hang at the same time. The zero value is ready to
+// use. Any number of goroutines may share it.
 type Gate struct {
 	// Wait replaces patience if it is not zero.
 	Wait time.Duration
 	hung atomic.Int32
 }
 
-// within runs f on a goroutine of its own, and returns errHung if f takes longer than the gate allows. If f ends later
-// without an error, within calls the function late with the result, for example to close a file.
+// within runs f in a goroutine of its own, and returns errHung if f takes longer than the gate allows. If f ends after
+// that without an error, within passes its result to the function late, for example to close a file.
 func within[T any](g *Gate, name string, f func() (T, error), late func(T)) (T, error) {
 	type result struct {
 		value T
@@ -93,7 +93,7 @@ type File struct {
 // Name returns the path by which the file was found.
 func (f *File) Name() string { return f.name }
 
-// Info returns the kernel's information from the opening.
+// Info returns what the kernel reported about the file when it was opened.
 func (f *File) Info() os.FileInfo { return f.info }
 
 // Close closes the file.
@@ -109,7 +109,8 @@ func (f *File) ReadAt(buf []byte, off int64) (n int, err error) {
 	}
 	for n < len(buf) && err == nil {
 		var piece []byte
-		// Each read gets a new buffer: a late answer must not be written into buf after the caller has it back.
+		// Each read gets a new buffer. If a read answers late, it must not write into buf, which the caller already
+		// uses again.
 		piece, err = within(f.gate, f.name, func() ([]byte, error) {
 			own := make([]byte, min(len(buf)-n, maxPiece))
 			got, err := f.file.ReadAt(own, off+int64(n))

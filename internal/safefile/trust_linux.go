@@ -12,8 +12,8 @@ import (
 // ReadTrusted reads a file of at most limit bytes that decides what ddtop does, such as its settings or its cache. The
 // file, and every folder and link on its path, must belong to root or to ddtop's own user. Under sudo they may also
 // belong to the user who started ddtop. No other user may have the right to write to them (see trustedInode for
-// exceptions). Otherwise the error is ErrUntrusted and describes what is not trusted. The descriptor that was checked
-// is the one that is read.
+// exceptions). Otherwise the error is ErrUntrusted and describes what is not trusted. ReadTrusted reads the same open
+// file that it has checked.
 func ReadTrusted(path string, limit int64) ([]byte, error) {
 	at, err := walkFull(path, trustedInode)
 	if err != nil {
@@ -32,9 +32,9 @@ func ReadTrusted(path string, limit int64) ([]byte, error) {
 	return f.ReadAll(limit)
 }
 
-// WriteTrusted writes a file that ReadTrusted accepts. It writes the whole file or nothing. Missing folders are made
-// with mode 0700. It writes only into a folder of ddtop's own user. As root it leaves nothing in another user's
-// folder, even if HOME belongs to that user.
+// WriteTrusted writes a file that ReadTrusted accepts. It writes the whole file or nothing. It makes missing folders
+// with mode 0700. It writes only into a folder of ddtop's own user. So as root it writes nothing into another user's
+// folder, even if HOME is that folder.
 func WriteTrusted(path string, write func(io.Writer) error) error {
 	full, root, err := fromRoot(path)
 	if err != nil {
@@ -55,8 +55,8 @@ func WriteTrusted(path string, write func(io.Writer) error) error {
 	return p.Write(write)
 }
 
-// trustedInode returns why something on the way to a file cannot be trusted. If ddtop is not root, a group may write:
-// the owner decided this, and the group is often one user's.
+// trustedInode returns why a file, or a folder or link on its path, cannot be trusted. If ddtop is not root, a group
+// may have the right to write. The owner has given this right, and often the group has only one user.
 func trustedInode(st *unix.Stat_t) error {
 	kind := st.Mode & unix.S_IFMT
 	if !trusted(int(st.Uid)) {

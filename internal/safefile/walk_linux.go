@@ -16,16 +16,16 @@ const (
 	maxDepth = 256
 )
 
-// location is the place of a path. file is an O_PATH descriptor of the file, or -1 if only the folder around it
-// exists. dir is a descriptor of that folder, and name is the file's name in it. If the path leads to a folder, dir is
-// this folder itself, and name is ".".
+// location is the place to which a path leads. dir is a descriptor of the folder around the file, and name is the
+// file's name in it. file is an O_PATH descriptor of the file, or -1 if only the folder exists. If the path leads to a
+// folder, dir is this folder itself, and name is ".".
 type location struct {
 	dir, file int
 	name      string
 	st        unix.Stat_t
 }
 
-// walkFull is like walk from the machine's root folder. A relative path begins in the working folder.
+// walkFull walks from the machine's root folder. A relative path begins in the working folder.
 func walkFull(path string, visit func(st *unix.Stat_t) error) (location, error) {
 	full, root, err := fromRoot(path)
 	if err != nil {
@@ -45,12 +45,13 @@ func fromRoot(path string) (full string, root int, err error) {
 	return full, root, err
 }
 
-// openRoot opens the folder of an O_PATH descriptor. The folder's path could mean another folder by now.
+// openRoot opens the folder of an O_PATH descriptor. It does not use the folder's path, which could lead to another
+// folder by now.
 func openRoot(fd int) (*os.Root, error) { return os.OpenRoot("/proc/self/fd/" + strconv.Itoa(fd)) }
 
-// walk goes along a path below a root one name at a time, as openat2 does with RESOLVE_IN_ROOT and
-// RESOLVE_NO_MAGICLINKS. visit is called for the root and for each folder, link and file on the way, before it is
-// used.
+// walk follows a path below a root, one name at a time. Its rules are the same as openat2's with RESOLVE_IN_ROOT and
+// RESOLVE_NO_MAGICLINKS. It calls visit for the root and for each folder, link and file on the way, before it uses
+// them.
 func walk(root int, path string, visit func(st *unix.Stat_t) error) (at location, err error) {
 	if path == "" {
 		return at, unix.ENOENT
@@ -83,8 +84,8 @@ func walk(root int, path string, visit func(st *unix.Stat_t) error) (at location
 		todo = todo[1:]
 		dir := dirs[len(dirs)-1]
 		if name == "." || name == ".." {
-			// This lookup only checks that the kernel allows it. Its result is not used, because the walk goes back by
-			// its own list of folders.
+			// This lookup only checks that the kernel allows "." and ".." here. walk does not use the result, because
+			// it goes back by its own list of folders.
 			probe, err := unix.Openat(dir, name, unix.O_PATH|unix.O_CLOEXEC, 0)
 			if err != nil {
 				return at, err
@@ -149,7 +150,8 @@ func walk(root int, path string, visit func(st *unix.Stat_t) error) (at location
 	return location{dir: dir, file: file, name: ".", st: st}, nil
 }
 
-// names splits a path. Empty names are left out. A slash at the end requires a folder, as "." does.
+// names splits a path into its names, without empty ones. A slash at the end becomes ".", because the path must then
+// lead to a folder.
 func names(path string) []string {
 	var out []string
 	for name := range strings.SplitSeq(path, "/") {
@@ -163,7 +165,8 @@ func names(path string) []string {
 	return out
 }
 
-// readLink reads the link that an O_PATH descriptor refers to. Links of /proc are refused: they are not paths.
+// readLink reads the link that an O_PATH descriptor refers to. It refuses links of /proc, because these do not contain
+// paths.
 func readLink(fd int) (string, error) {
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(fd, &fs); err != nil {

@@ -19,7 +19,8 @@ import (
 // errNoReader is returned for a named pipe that no program has opened to read.
 var errNoReader = errors.New("no program reads from this pipe")
 
-// Destination is the place of a file to write: an open folder, so that it cannot be exchanged, and a name.
+// Destination is the place of a file that will be written: an open folder, so that no one can exchange the folder, and
+// a name.
 type Destination struct {
 	dir  *os.Root
 	name string
@@ -28,8 +29,9 @@ type Destination struct {
 	Info fs.FileInfo
 }
 
-// At returns the place of a file in an open folder, which Close closes. If a file exists there, writing replaces it: a
-// link is not followed, and a pipe is not written into. path is the folder's path and the name.
+// At returns the place of a file in an open folder. Close closes the folder. If there is already a file with this name,
+// the new file replaces it. A link is not followed, and nothing is written into a pipe. path is the folder's path and
+// the name.
 func At(folder *os.Root, path string) *Destination {
 	return &Destination{dir: folder, name: filepath.Base(path), Path: path}
 }
@@ -37,10 +39,11 @@ func At(folder *os.Root, path string) *Destination {
 // Close closes the folder.
 func (p *Destination) Close() error { return p.dir.Close() }
 
-// Special reports whether the destination is written into directly, because it is a pipe or a device.
+// Special reports whether the destination is a pipe or a device. ddtop writes directly into these, and does not replace
+// them.
 func (p *Destination) Special() bool { return p.Info != nil && !p.Info.Mode().IsRegular() }
 
-// Pending is a file that is being written under another name.
+// Pending is a file that is still being written, under a temporary name.
 type Pending struct {
 	*os.File
 	to   *Destination
@@ -50,7 +53,7 @@ type Pending struct {
 // nameTries limits the attempts to find a free name for a new file.
 const nameTries = 100
 
-// Begin begins a file for the destination, of mode 0600. The existing file stays until Commit.
+// Begin begins a file of mode 0600 that will replace the file at the destination. The existing file stays until Commit.
 func (p *Destination) Begin() (*Pending, error) {
 	for range nameTries {
 		f, err := p.create(fmt.Sprintf(".%s-%08x", p.name, rand.Uint32()))
@@ -61,9 +64,8 @@ func (p *Destination) Begin() (*Pending, error) {
 	return nil, fmt.Errorf("%s can't be written: no free name beside it", p.Path)
 }
 
-// BeginBeside begins a file beside the destination, with an ending added to its name. If ddtop is killed, users can
-// find this file. A file with this name from an earlier run is removed. The file at the destination stays until
-// Commit.
+// BeginBeside begins a file beside the destination, with an ending added to its name. Users can find this file if ddtop
+// is killed. A file with this name, from an earlier run, is removed. The file at the destination stays until Commit.
 func (p *Destination) BeginBeside(ending string) (*Pending, error) {
 	name := p.name + ending
 	if err := p.dir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -83,9 +85,9 @@ func (p *Destination) create(name string) (*Pending, error) {
 	return &Pending{f, p, name}, nil
 }
 
-// Create makes a file of mode 0600 in an open folder, never through a link, and hands it over (HandOver). The error
-// is fs.ErrExist if the name is taken. Its errors contain path. The folder's own errors would contain a descriptor's
-// number.
+// Create makes a file of mode 0600 in an open folder, never through a link, and hands it over (HandOver). The error is
+// fs.ErrExist if the name is taken. Errors contain path. An error of the folder itself would instead contain the number
+// of a descriptor.
 func Create(folder *os.Root, name, path string) (*os.File, error) {
 	made, err := folder.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -107,7 +109,7 @@ func duplicate(f *os.File, path string) (*os.File, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	fd, failed := -1, error(nil)
-	// The method Fd would make a pipe blocking.
+	// Do not use the method Fd here, because it would make a pipe blocking.
 	err = raw.Control(func(from uintptr) { fd, failed = unix.FcntlInt(from, unix.F_DUPFD_CLOEXEC, 0) })
 	if err = cmp.Or(err, failed); err != nil {
 		return nil, &os.PathError{Op: "dup", Path: path, Err: err}
@@ -134,9 +136,9 @@ func (f *Pending) Commit() error {
 // Abort removes the file.
 func (f *Pending) Abort() error { return errors.Join(f.File.Close(), f.to.dir.Remove(f.name)) }
 
-// WriteFile writes a file of mode 0600 beside its destination and moves it there when it is complete. At any time,
-// there is either the complete file or the earlier file. A destination that is not a regular file is written into
-// directly. Nothing is written if write fails.
+// WriteFile writes a file of mode 0600 beside its destination, and moves it there when it is complete. So the
+// destination always has either the complete file or the earlier file. If the destination is not a regular file,
+// WriteFile writes directly into it. If the function write fails, nothing is written.
 func WriteFile(path string, wait Waiting, write func(io.Writer) error) (err error) {
 	p, err := Locate(path)
 	if err != nil {
@@ -167,8 +169,8 @@ func WriteFile(path string, wait Waiting, write func(io.Writer) error) (err erro
 	return p.Write(write)
 }
 
-// Write writes a file of mode 0600 beside its destination and moves it there when it is complete. At any time, there
-// is either the complete file or the earlier file.
+// Write writes a file of mode 0600 beside its destination, and moves it there when it is complete. So the destination
+// always has either the complete file or the earlier file.
 func (p *Destination) Write(write func(io.Writer) error) error {
 	f, err := p.Begin()
 	if err != nil {
@@ -186,8 +188,8 @@ func (p *Destination) Write(write func(io.Writer) error) error {
 // readerEvery is the interval at which a pipe is checked for a reader.
 const readerEvery = 20 * time.Millisecond
 
-// Waiting says how long to wait for a program that reads from a named pipe: until GiveUp is closed, or forever if
-// GiveUp is nil. The function Begins is called when the waiting begins. It may be nil.
+// Waiting says how long to wait until a program reads from a named pipe: until GiveUp is closed, or forever if GiveUp
+// is nil. The function Begins is called when the wait begins. It may be nil.
 type Waiting struct {
 	GiveUp <-chan struct{}
 	Begins func()

@@ -69,7 +69,8 @@ func TestWriteFileDevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := func(w io.Writer) error { _, err := io.WriteString(w, "x"); return err }
-	// Use a link in a folder of our own, so that a mistake here does no harm.
+	// The test writes through a link in its own folder. If WriteFile replaced the device, it would replace only this
+	// link.
 	link := filepath.Join(t.TempDir(), "null")
 	if err := os.Symlink(os.DevNull, link); err != nil {
 		t.Fatal(err)
@@ -89,7 +90,7 @@ func TestWriteFileDevice(t *testing.T) {
 	}
 }
 
-// TestWriteFileFullDevice: the error names the device by the name that the caller gave.
+// TestWriteFileFullDevice: if a device is full, the error contains the device's name as the caller gave it.
 func TestWriteFileFullDevice(t *testing.T) {
 	const device = "/dev/full"
 	if _, err := os.Stat(device); err != nil {
@@ -101,8 +102,8 @@ func TestWriteFileFullDevice(t *testing.T) {
 	}
 }
 
-// TestWriteFilePipe: WriteFile waits until a named pipe has a reader, or until the caller gives up. The same holds for
-// a reader that does not read.
+// TestWriteFilePipe: WriteFile waits until a program opens a named pipe for reading, or until the caller gives up. If
+// this program then does not read, WriteFile waits in the same way.
 func TestWriteFilePipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -148,7 +149,7 @@ func TestWriteFilePipe(t *testing.T) {
 	}
 }
 
-// waitForBytes reads from a pipe that has no writer at times, and waits for the next writer.
+// waitForBytes reads from a pipe. Now and then the pipe has no writer. Then waitForBytes waits for the next one.
 type waitForBytes struct{ *os.File }
 
 func (w waitForBytes) Read(b []byte) (int, error) {

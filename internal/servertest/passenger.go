@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// passengers is how many processes Passenger keeps for the program.
+// passengers is the number of processes that Passenger runs for the application.
 const passengers = 2
 
 // passenger returns the command that starts Passenger, without nginx, for a program in a folder.
@@ -29,16 +29,16 @@ func passenger(t testing.TB, dir, app, port string) *exec.Cmd {
 		"--max-pool-size", number, "--min-instances", number, "--disable-security-update-check", "--log-file", filepath.Join(dir, "passenger.log"), "--pid-file", filepath.Join(dir, "passenger.pid"))
 }
 
-// awaitPassenger waits for the processes that run the program in a folder. They are in a session of their own, so
-// killing Passenger's process group does not end them. At the end of the test, awaitPassenger stops Passenger and
-// waits until these processes have ended.
+// awaitPassenger waits until the processes that run the program in a folder exist. They are in a session of their own,
+// so they survive if the test kills Passenger's process group. At the end of the test, awaitPassenger stops Passenger
+// and waits until these processes have ended.
 func awaitPassenger(t testing.TB, pid int, dir string) (pids []int) {
 	t.Helper()
 	t.Cleanup(func() {
 		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
 			t.Error(err)
 		}
-		// await cannot wait here, because the test's context has ended.
+		// The function await cannot be used here, because the test's context has already ended.
 		for deadline := time.Now().Add(startTimeout); len(titled("Passenger RubyApp: "+dir)) > 0; time.Sleep(retryEvery) {
 			if time.Now().After(deadline) {
 				t.Errorf("Passenger's processes are still there %v after SIGTERM", startTimeout)

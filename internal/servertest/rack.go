@@ -26,7 +26,8 @@ var rackFiles embed.FS
 type Logged struct {
 	// Kind is "R" for a request, "J" for a job, or "S" for a statement.
 	Kind string
-	// FromNS and ToNS are CLOCK_MONOTONIC in ns. The server's own work on a request comes before and after them.
+	// FromNS and ToNS are the times of the beginning and the end, in CLOCK_MONOTONIC ns. The server itself also works
+	// on a request before FromNS and after ToNS.
 	FromNS, ToNS int64
 	// TID is the ID of the native thread.
 	TID int32
@@ -35,7 +36,7 @@ type Logged struct {
 	What, ID string
 }
 
-// RequestLog returns the lines that were logged in a file so far.
+// RequestLog returns the lines that an application has logged in a file so far.
 func RequestLog(t testing.TB, path string) []Logged {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -61,7 +62,7 @@ func RequestLog(t testing.TB, path string) []Logged {
 	return out
 }
 
-// copyRack makes a folder with a copy of the files in rack.
+// copyRack makes a folder with a copy of the files in the folder rack.
 func copyRack(t testing.TB) (dir string) {
 	t.Helper()
 	dir = tempDir(t)
@@ -86,7 +87,7 @@ type Rack struct {
 }
 
 // StartRack starts rack/APP.ru on a server: "puma", "puma cluster", "webrick", "unicorn", "thin" or "passenger". The
-// server "async" runs rack/APP.rb. It returns when the server answers and its workers are there.
+// server "async" runs rack/APP.rb. It returns when the server answers and all its workers run.
 func StartRack(t testing.TB, server, app string) *Rack {
 	t.Helper()
 	dir := copyRack(t)
@@ -166,7 +167,7 @@ type Puma struct {
 	PIDs []int
 }
 
-// StartPuma starts Puma with some more arguments. It returns when the server answers and all workers are there.
+// StartPuma starts Puma with a few more arguments. It returns when the server answers and all its workers run.
 func StartPuma(t testing.TB, args ...string) *Puma {
 	t.Helper()
 	p := &Puma{Port: FreePort(t), Control: FreePort(t)}
@@ -193,7 +194,7 @@ func StartPuma(t testing.TB, args ...string) *Puma {
 type Sidekiq struct {
 	PID int
 	Log string
-	// Push queues n jobs of each class. They are numbered, and the first job has the number first.
+	// Push queues n jobs of each class. The jobs of a class have numbers, beginning with first.
 	Push func(first, n int)
 }
 

@@ -24,8 +24,8 @@ import (
 //go:embed all:app
 var app embed.FS
 
-// Rails is a running shop: a Rails application on a Puma cluster, with a PostgreSQL of its own. Its pages are in
-// app/load.lua.
+// Rails is a running shop: a Rails application on a Puma cluster, with a PostgreSQL of its own. app/load.lua requests
+// its pages.
 type Rails struct {
 	// URL is http://127.0.0.1:PORT.
 	URL string

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// startTimeout limits the wait for a server's answer. A full machine boots Rails in tens of seconds.
+// startTimeout limits the wait for a server's first answer. On a busy machine, Rails takes tens of seconds to start.
 const startTimeout = 5 * time.Minute
 
 // retryEvery is the time between two attempts to reach a server that is starting.
@@ -29,7 +29,8 @@ func FreePort(t testing.TB) string {
 	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 
-// tempDir makes a folder below /tmp. The path of t.TempDir is too long for a socket, and closed to other users.
+// tempDir makes a folder below /tmp. The folder of t.TempDir is no use, because its path is too long for a socket and
+// other users cannot open it.
 func tempDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "ddtop-test-")
@@ -44,8 +45,8 @@ func tempDir(t testing.TB) string {
 	return dir
 }
 
-// start runs a server in a process group of its own, and kills the group at the end of the test. The server's output is
-// in the file "said" of its folder, and in the test's log if the test fails.
+// start runs a server in a process group of its own, and kills the group at the end of the test. The server's output
+// goes to the file "said" in its folder. If the test fails, it is also in the test's log.
 func start(t testing.TB, cmd *exec.Cmd) (pid int) {
 	t.Helper()
 	path := filepath.Join(tempDir(t), "said")

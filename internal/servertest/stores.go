@@ -73,7 +73,8 @@ func listens(t testing.TB, name, port string) {
 	})
 }
 
-// Slow listens on a new port and forwards to another port of this machine. It delays all that clients send.
+// Slow listens on a new port and forwards connections to another port of this machine. It delays everything that
+// clients send.
 func Slow(t testing.TB, port string, delay time.Duration) (slow string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -129,8 +130,8 @@ func forward(client net.Conn, port string, delay time.Duration) {
 	}
 }
 
-// StartStatements starts rack/statements.rb with a library from the Debian package pkg. The arguments of the program
-// are the library, the port to connect to, and the strings in more.
+// StartStatements starts the program rack/statements.rb with a library of the Debian package pkg. The program's
+// arguments are the library, the port to connect to, and the strings in more.
 func StartStatements(t testing.TB, library, pkg, port string, more ...string) (pid int, log string) {
 	t.Helper()
 	ruby := rubytest.Program(t, "ruby", "ruby")
@@ -152,7 +153,8 @@ func StartStatements(t testing.TB, library, pkg, port string, more ...string) (p
 	return pid, log
 }
 
-// StartQueue starts rack/queue.rb with this number of jobs of each kind. The queue needs the libraries in packages.
+// StartQueue starts the program rack/queue.rb with this number of jobs of each kind. The tested queue needs libraries,
+// which are in packages.
 func StartQueue(t testing.TB, queue string, jobs int, libraries, packages []string) (pid int, log string) {
 	t.Helper()
 	ruby := rubytest.Program(t, "ruby", "ruby")

@@ -16,7 +16,8 @@ type pair struct {
 
 func byKey(a, b pair) int { return cmp.Compare(a.key, b.key) }
 
-// TestSameAsSlices: package sorting puts all elements in the same places as package slices, also equal elements.
+// TestSameAsSlices: packages sorting and slices put all elements in the same places, even elements that compare as
+// equal.
 func TestSameAsSlices(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))

@@ -1,5 +1,5 @@
-// Package streamtest makes random streams of samples, for tests that compute the same figures in two ways and compare
-// them.
+// Package streamtest makes random streams of samples. Tests use them to compute the same figures in two ways and
+// compare the results.
 package streamtest
 
 import (
@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Stream makes samples of a process whose threads come and go. The state of some threads is not known at once. There
-// are gaps without samples.
+// Stream makes samples of a process whose threads come and go. For some threads, the kernel reports the state only some
+// samples later. There are gaps without samples.
 type Stream struct {
 	// Fixed is true if no thread begins or ends.
 	Fixed bool
@@ -22,12 +22,12 @@ type Stream struct {
 	s       sampler.Sample
 	nextID  sampler.ThreadID
 	samples int
-	// unanswered is the longest delay of the kernel's answer about a thread, in samples.
+	// unanswered is the longest time until the kernel reports about a thread, in samples.
 	unanswered int
 	askAt      map[sampler.ThreadID]int
 }
 
-// New returns a stream. The same seed gives the same stream.
+// New returns a stream. Two streams with the same seed have the same samples.
 func New(seed uint64, dict *sampler.Dictionary) *Stream {
 	g := &Stream{rnd: rand.New(rand.NewPCG(seed, 11)), askAt: make(map[sampler.ThreadID]int), unanswered: 1 << (seed % 12)}
 	for _, label := range []string{"Work#a", "Work#b", "Work#c", "Work#d"} {
@@ -92,8 +92,8 @@ func (g *Stream) Next() *sampler.Sample {
 	return s
 }
 
-// Damage changes a sample in a way in which a hostile process or a damaged recording could. A thread is listed twice,
-// or is missing for a moment. Threads have another order. A time goes back. Samples are lost.
+// Damage changes a sample as a hostile process or a damaged recording could. For example, a thread is listed twice or
+// is missing for a moment, threads have another order, a time goes back, or samples are lost.
 func Damage(rng *rand.Rand, s *sampler.Sample) {
 	switch rng.IntN(12) {
 	case 0:

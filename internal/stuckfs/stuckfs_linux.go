@@ -48,7 +48,8 @@ const (
 	directIO   = 1 // FOPEN_DIRECT_IO
 )
 
-// FS is a mounted file system: one folder, in which files can be made and removed. At first, no request hangs.
+// FS is a mounted file system: one folder in which files can be made and removed. It answers all requests until Stick
+// or StickSync is called.
 type FS struct {
 	// Dir is the folder at which the file system is mounted.
 	Dir string
@@ -92,7 +93,7 @@ func MountAt(t testing.TB, dir string) *FS {
 		t.Skipf("no file system that hangs can be mounted here: %v", err)
 	}
 	go f.serve()
-	// Wait for the first request, with which the kernel begins. Otherwise Stick could hold it up, and Waiting would
+	// Wait until the kernel has sent its first request. Otherwise Stick could delay this request, and Waiting would
 	// count it as a read or a write.
 	select {
 	case <-f.ready:
@@ -137,8 +138,8 @@ func (f *FS) Slow(each time.Duration) {
 	f.slow = each
 }
 
-// Waiting returns how many requests hang, 0 or 1. FS reads only one hanging request from the kernel. Further requests
-// stay in the kernel, where a killed process can give them up.
+// Waiting returns how many requests hang, 0 or 1. FS takes only one hanging request out of the kernel. The others stay
+// there, so that a process with such a request can be killed.
 func (f *FS) Waiting() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -208,8 +209,8 @@ func (f *FS) eachWrite() time.Duration {
 	return f.slow
 }
 
-// waitForRequest waits until the kernel has a request that may be answered. A killed process can give up a request
-// that is still in the kernel, but not one that was read from it.
+// waitForRequest waits until the kernel has a request and no request may hang. It does not read the request before
+// that. A killed process can give up a request that is still in the kernel, but not a request that was read.
 func (f *FS) waitForRequest() bool {
 	for {
 		fds := []unix.PollFd{{Fd: int32(f.fd), Events: unix.POLLIN}}
@@ -297,8 +298,8 @@ func (f *FS) answer(b []byte) {
 	}
 }
 
-// names returns the struct fuse_dirent of the files, beginning at the index in the parameter from. It returns as many
-// as fit into a reply of 4096 bytes.
+// names returns the directory entries of the files as struct fuse_dirent, beginning at the index from. It returns as
+// many as fit into a reply of 4096 bytes.
 func (f *FS) names(from uint64) []byte {
 	le := binary.LittleEndian
 	var out []byte

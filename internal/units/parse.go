@@ -13,7 +13,8 @@ type Suffix struct {
 	scale float64
 }
 
-// The units of typed numbers. Longer names come before names with the same end. The last unit of a list has no name.
+// The units of typed numbers. If a name is the end of a longer name, the longer one comes first. The last unit of a
+// list has no name.
 var (
 	// Times are in ns: "200ms", "1.5s". A bare number is in seconds.
 	Times = []Suffix{{"ms", 1e6}, {"µs", 1e3}, {"us", 1e3}, {"s", 1e9}, {"m", 60e9}, {"", 1e9}}
@@ -25,8 +26,8 @@ var (
 	Numbers = []Suffix{{"", 1}}
 )
 
-// Parse returns the number in a text, times the scale of its suffix. ok is false if the text is not a number above
-// zero.
+// Parse returns the number in a text, multiplied by the scale of its suffix in list. ok is false if the text is not a
+// number above zero.
 func Parse(text string, list []Suffix) (v float64, ok bool) {
 	for _, x := range list {
 		if number, found := strings.CutSuffix(text, x.name); found {
@@ -46,7 +47,7 @@ func ParseBytes(text string) (int64, error) {
 	return 0, fmt.Errorf("%q is not a number of bytes such as 500MB or 2GB", text)
 }
 
-// maxWord limits the words that are compared, in bytes: the work grows with the square of their length.
+// maxWord limits the words that Distance compares, in bytes. The work grows with the square of their length.
 const maxWord = 64
 
 // Distance returns how many letters must be inserted, removed or replaced to turn one word into the other

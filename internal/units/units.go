@@ -1,5 +1,5 @@
-// Package units writes figures for people: durations, shares, sizes and numbers. Each is written in the same way
-// everywhere. It also divides columns and percents among parts.
+// Package units formats figures for people: durations, shares, sizes and numbers. So each kind of figure looks the same
+// everywhere. The package also divides columns and percents among parts.
 package units
 
 import (
@@ -47,7 +47,7 @@ func ProseDuration(ns int64) string {
 	return fmt.Sprintf("%dh%02dm", s/3600, s%3600/60)
 }
 
-// Weight writes ns for comparison, as in a flame graph: like Duration, but long times stay in seconds.
+// Weight writes ns so that times can be compared, as in a flame graph: like Duration, but long times stay in seconds.
 func Weight(ns int64) string {
 	switch {
 	case ns < 0:

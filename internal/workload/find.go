@@ -16,7 +16,8 @@ import (
 // errNoRuby is returned by FindRuby if it finds no Ruby on which the workload can run.
 var errNoRuby = errors.New("no Ruby found")
 
-// askTime limits how long an interpreter may take to print its version, because a version manager's shim can hang.
+// askTime limits how long an interpreter may take to print its version. The ruby of a version manager can be a wrapper
+// (shim), which can hang.
 const askTime = 10 * time.Second
 
 // maxCandidates limits how many interpreters outside PATH are started to learn their versions.
@@ -66,7 +67,7 @@ func FindRuby(ctx context.Context) (Ruby, error) {
 	return slices.MaxFunc(found, func(a, b Ruby) int { return slices.Compare(numbers(a.Version), numbers(b.Version)) }), nil
 }
 
-// AskRuby runs an interpreter to learn its version. The error says why the workload cannot run on it.
+// AskRuby runs an interpreter to learn its version. If the workload cannot run on it, the error says why.
 func AskRuby(ctx context.Context, path string) (Ruby, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()

@@ -17,9 +17,10 @@ const (
 	// EventBegin and EventEnd mark the time in which all threads are in a phase.
 	EventBegin = "begin"
 	EventEnd   = "end"
-	// EventDrained comes after EventEnd, when all threads have left the phase. It has the sums of what they did in it.
+	// EventDrained comes after EventEnd, when all threads have left the phase. It has sums of what the threads did in
+	// the phase.
 	EventDrained = "drained"
-	// EventSkipped replaces the events of a phase that this Ruby cannot play.
+	// EventSkipped replaces all events of a phase that cannot run on this Ruby.
 	EventSkipped = "skipped"
 	// EventExit comes last.
 	EventExit = "exit"
@@ -32,20 +33,21 @@ type Event struct {
 	// MonotonicNS is CLOCK_MONOTONIC in ns.
 	MonotonicNS int64 `json:"monotonic_ns"`
 
-	// The following belong to EventReady. Threads are the names of all threads except main and scheduler.
+	// The following fields belong to EventReady. Threads are the names of all threads except main and scheduler.
 	Ruby        string   `json:"ruby"`
 	DatabasePID int      `json:"database_pid"`
 	Threads     []string `json:"threads"`
 
-	// The following belong to EventEnd, as differences over the phase. CPUNS is the process's CPU time. GCNS is the
-	// CPU time of collections as Ruby 3.1 and later count it, else 0.
+	// The following fields belong to EventEnd, as differences over the phase. CPUNS is the process's CPU time. GCNS is
+	// the CPU time of garbage collections as Ruby 3.1 and later count it, and 0 on older releases.
 	CPUNS   int64 `json:"cpu_ns"`
 	GCNS    int64 `json:"gc_ns"`
 	GCCount int64 `json:"gc_count"`
 
-	// The following belong to EventDrained. Complete means that all threads left in time. The rest are sums over all
-	// threads. ReportCPUNS is the CPU time that reports took. LockNS is the time spent waiting for the Mutex. KeptNS
-	// is the time inside the C function that keeps the GVL, and KeptCPUNS is the part of it on a CPU.
+	// The following fields belong to EventDrained. Complete means that all threads left the phase in time. All other
+	// fields are sums over all threads. ReportCPUNS is the CPU time that reports took. LockNS is the time spent waiting
+	// for the Mutex. KeptNS is the time inside the C function that keeps the GVL, and KeptCPUNS is the part of it on a
+	// CPU.
 	Complete    bool  `json:"complete"`
 	Requests    int64 `json:"requests"`
 	Reports     int64 `json:"reports"`
@@ -61,13 +63,13 @@ type Event struct {
 	Reason string `json:"reason"`
 }
 
-// maxEvents limits the events of a Log. Older events are dropped. The events of a day with phases of 1 s fit.
+// maxEvents limits the events of a Log. Older events are dropped. With phases of 1 s, this is enough for a day.
 const maxEvents = 1 << 18
 
-// maxLine is the longest line accepted from the program, in bytes. EventReady with 500 threads fits.
+// maxLine is the longest line accepted from the program, in bytes. EventReady with the names of 500 threads is shorter.
 const maxLine = 1 << 16
 
-// errLogEnded is returned by WaitFor if the program ended without the event.
+// errLogEnded is returned by WaitFor if the program ended before it logged the event.
 var errLogEnded = errors.New("the workload ended before that")
 
 // Log holds what the program has logged so far. Its methods may be called from any goroutine.

@@ -17,7 +17,7 @@ import (
 // bootTime limits the time from the program's start to EventReady.
 const bootTime = 30 * time.Second
 
-// stopTime is how long the program may take to end after SIGTERM, before it is killed. Its slowest steps take less
+// stopTime is how long the program may take to end after SIGTERM. After that, it is killed. Its slowest steps take less
 // than 1 s: a call that keeps the GVL for 120 ms, and a slow query.
 const stopTime = 5 * time.Second
 
@@ -28,8 +28,8 @@ const maxComplaint = 4096
 type Options struct {
 	// Phase is the only phase to play. If it is "", all are played in turn.
 	Phase string
-	// PhaseLength is how long a phase lasts. Zero means 20 s. But if only one Phase is played and Rounds is zero, it
-	// does not end.
+	// PhaseLength is how long a phase lasts. Zero means 20 s, with one exception. If Phase is set and Rounds is zero,
+	// the phase does not end.
 	PhaseLength time.Duration
 	// Rounds is how often the program goes through the phases before it exits. Zero means until it is stopped.
 	Rounds int
@@ -37,8 +37,8 @@ type Options struct {
 	Threads int
 	// Seed is the seed of the random numbers. Zero is a valid seed, too.
 	Seed int64
-	// Root is a folder that holds another distribution's files, to which ruby's path is relative. The program is
-	// started by chroot (needs root). "" means the machine's own root.
+	// Root is the root folder of another distribution's files. The path of ruby is then a path below Root. The program
+	// is started by chroot, which needs root. "" means the machine's own root.
 	Root string
 	// RubyArgs are arguments for ruby itself, such as "--yjit".
 	RubyArgs []string
@@ -46,9 +46,9 @@ type Options struct {
 
 // Running is a started workload.
 type Running struct {
-	// PID is the order service's process. The PID of its database is in Ready.
+	// PID is the process of the order service, which is the Ruby program. The PID of its database is in Ready.
 	PID int
-	// Ready is the event with which the program said that it is ready.
+	// Ready is the event that the program logged when it was ready.
 	Ready Event
 	// Log has the events that the program has logged.
 	Log *Log
@@ -62,7 +62,7 @@ type Running struct {
 }
 
 // Start unpacks the program, starts it with the given Ruby, and returns when all its threads run. The program ends
-// after Stop, when ctx ends, or after its rounds. It ends at most half a second after this process.
+// after Stop, when ctx ends, or after its rounds. If this process ends, the program also ends within half a second.
 func Start(ctx context.Context, ruby string, opts Options) (*Running, error) {
 	if err := CheckPhase(opts.Phase); err != nil {
 		return nil, err
@@ -187,7 +187,7 @@ func (r *Running) Stop() error {
 	return r.Wait()
 }
 
-// tail keeps the last bytes written to it.
+// tail is a writer that keeps only the last bytes written to it.
 type tail struct {
 	mu  sync.Mutex
 	max int

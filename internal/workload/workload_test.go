@@ -60,16 +60,16 @@ func (p phase) duration() time.Duration {
 	return time.Duration(p.end.MonotonicNS - p.begin.MonotonicNS)
 }
 
-// phasesAtOnce is how many programs run side by side. A program computes only in some phases. But five programs would
-// leave each other less of two CPUs than the assertions need.
+// phasesAtOnce is how many programs run at the same time. A program computes only in some of its phases. But with five
+// programs on two CPUs, each would have less CPU time than the checks need.
 const phasesAtOnce = 2
 
 func TestEachPhaseDoesWhatItSays(t *testing.T) {
 	rubytest.Long(t)
 	turns := make(chan struct{}, phasesAtOnce)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
-		// One program at a time would wait most of the time. The checks below compare phases of one run, or ask for
-		// far less than a busy machine leaves.
+		// A single program would wait most of the time, so two run at the same time. This does not disturb the checks
+		// below. They compare phases of one run, or need far less CPU time than a busy machine leaves.
 		t.Parallel()
 		turns <- struct{}{}
 		defer func() { <-turns }()
@@ -81,7 +81,7 @@ func TestEachPhaseDoesWhatItSays(t *testing.T) {
 		events := w.Log.Events()
 		phases := edges(t, events)
 		for name, p := range phases {
-			// A phase lasts longer if the machine is so busy that the thread that ends the phase gets no CPU.
+			// A phase can last longer on a busy machine, because the thread that ends the phase gets no CPU.
 			if d := p.duration(); d < phaseLength || d > rubytest.Timeout {
 				t.Errorf("%s lasted %v instead of %v", name, d, phaseLength)
 			}
@@ -93,8 +93,8 @@ func TestEachPhaseDoesWhatItSays(t *testing.T) {
 	})
 }
 
-// runDelayDuring waits for a phase's end. It returns how long the program's threads waited for a CPU in the phase, all
-// together. This is the time that other programs on the machine took.
+// runDelayDuring waits until a phase ends. It returns how long the program's threads together waited for a CPU in this
+// phase, because other programs used the CPUs.
 func runDelayDuring(t *testing.T, w *Running, phase string) time.Duration {
 	t.Helper()
 	if _, err := w.Log.WaitFor(t.Context(), begun(phase)); err != nil {
@@ -107,7 +107,7 @@ func runDelayDuring(t *testing.T, w *Running, phase string) time.Duration {
 	return max(rubytest.RunDelay(t, w.PID)-before, 0)
 }
 
-// edges checks that the events are in order of time, and that all phases ran in the right order.
+// edges checks that the events are in the order of their times, and that all phases ran in the right order.
 func edges(t *testing.T, events []Event) map[string]phase {
 	t.Helper()
 	phases := make(map[string]phase)
@@ -154,16 +154,16 @@ func checkTroubles(t *testing.T, r rubytest.Ruby, phases map[string]phase, stall
 	share := func(ns int64, p phase) float64 { return float64(ns) / float64(p.duration()) }
 
 	healthy, hog := phases["healthy"], phases["hog"]
-	// The number of requests depends on the machine.
+	// How many requests there are depends on the machine, so one is enough.
 	atLeast("requests when healthy", float64(healthy.drained.Requests), 1)
-	// This is a share of the CPU time that the program had, and not of a CPU. A busy machine leaves the hog no more
-	// than the healthy one asks for, and fewer requests are answered in both.
+	// This compares with the CPU time that the program got, and not with the whole CPU. On a busy machine, the hog may
+	// get no more CPU time than the phase "healthy" needs. Fewer requests are then answered in both phases.
 	atLeast("share of CPU time in the hog's reports", float64(hog.drained.ReportCPUNS)/float64(hog.end.CPUNS), 0.5)
 	reports := func(p phase) float64 { return float64(p.drained.Reports) / float64(p.end.CPUNS) }
 	atLeast("reports by CPU time of the hog against healthy ones", reports(hog)/reports(healthy), 5)
 
-	// One customer in 45 asks for a report. The first one to do so is the 22nd, who comes at once or within the
-	// backlog.
+	// One customer in 45 asks for a report. The first of them is the 22nd customer, who comes at once or is among the
+	// first in the queue.
 	routes := phases["routes"]
 	atLeast("share of CPU time in the reports that are asked for", float64(routes.drained.ReportCPUNS)/float64(routes.end.CPUNS), 0.1)
 
@@ -184,8 +184,8 @@ func checkTroubles(t *testing.T, r rubytest.Ruby, phases map[string]phase, stall
 	}
 
 	stall := phases["stall"]
-	// This is a part of the time that the machine left to the program. A call goes on while other threads lack a CPU,
-	// which makes its time longer.
+	// Compare with the time that the machine left to the program. If other threads lack a CPU, calls take longer, so
+	// the sum of their times is larger and not smaller.
 	atLeast("calls that keep the GVL", float64(stall.drained.KeptCalls), 1)
 	atLeast("ms in the call that keeps the GVL", float64(stall.drained.KeptNS)/1e6, (stall.duration()-stallDelayed).Seconds()*1e3*0.5)
 	atLeast("ms that a call keeps the GVL", float64(stall.drained.KeptNS)/float64(stall.drained.KeptCalls)/1e6, 60)

@@ -15,9 +15,9 @@ import (
 	"github.com/ddtop/ddtop/internal/cli"
 )
 
-// docs writes the man pages and the completions of bash, zsh and fish. They go into the folders man and completions
-// of the given folder. It generates both from the commands. The date on the pages is the environment variable
-// SOURCE_DATE_EPOCH.
+// docs generates the man pages, and the completions of bash, zsh and fish, from ddtop's commands. It writes them into
+// the folders man and completions below the given folder. The date on the pages is SOURCE_DATE_EPOCH, an environment
+// variable.
 func docs(args []string) error {
 	man, completions := filepath.Join(args[0], "man"), filepath.Join(args[0], "completions")
 	for _, dir := range []string{man, completions} {

@@ -75,8 +75,8 @@ type config struct {
 	} `json:"rootfs"`
 }
 
-// archived is the image of one platform in the form that `docker load` reads. Without the containerd image store,
-// Docker does not read OCI layouts. It reads manifest.json instead, which is a list of archived structs
+// archived is the image of one platform in the form that `docker load` needs. Docker reads OCI layouts only with the
+// containerd image store. Otherwise it reads manifest.json, which is a list of archived structs
 // (image/tarexport/load.go, Moby 20.10 to 28).
 type archived struct {
 	Config   string
@@ -84,8 +84,8 @@ type archived struct {
 	Layers   []string
 }
 
-// mostUsed is the architecture whose image gets the release's name in manifest.json. A `docker load` that reads this
-// file can give the name to only one image.
+// mostUsed is the architecture whose image has the name of the release itself in manifest.json. A `docker load` that
+// reads this file can give a name to only one image.
 const mostUsed = "amd64"
 
 // layout writes an OCI layout to a tar file.
@@ -95,9 +95,9 @@ type layout struct {
 	have map[string]bool
 }
 
-// image writes an OCI layout, as a tar file, with an image for each binary. An argument is linux/ARCH=BINARY. An
-// image has only the binary, and the certificates that TLS needs. All times are SOURCE_DATE_EPOCH, so the same
-// binaries give the same file.
+// image writes a tar file with an OCI layout, which has an image for each binary. An argument is linux/ARCH=BINARY. An
+// image contains only the binary, and the certificates that TLS needs. All times in it are SOURCE_DATE_EPOCH, so that
+// the same binaries always give the same file.
 func image(args []string) error {
 	when, err := sourceDate()
 	if err != nil {
@@ -183,7 +183,7 @@ func (l *layout) images(binaries []string) error {
 	return l.file("manifest.json", text)
 }
 
-// image adds the image of a platform, with a binary, to the layout.
+// image adds the image of one platform to the layout. The image contains the binary.
 func (l *layout) image(on platform, binary []byte) (descriptor, manifest, error) {
 	var m manifest
 	packed, diffID, err := l.layer(binary)
@@ -254,12 +254,13 @@ func (l *layout) layer(binary []byte) (packed []byte, diffID string, err error) 
 	return z.Bytes(), digest(plain.Bytes()), nil
 }
 
-// certificates returns Mozilla's root certificates, in the version of the module in go.mod. So they are the same on
-// every build machine.
+// certificates returns Mozilla's root certificates from the Go module in go.mod. So they are the same on every build
+// machine.
 func certificates() []byte {
 	var b bytes.Buffer
 	for root := range bundle.Roots() {
-		// A PEM file cannot express a constraint, so certificates with a constraint are left out.
+		// Mozilla trusts some certificates only with a constraint. A PEM file cannot contain a constraint, so these are
+		// left out.
 		if root.Constraint == nil {
 			b.Write(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}))
 		}

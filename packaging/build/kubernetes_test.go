@@ -21,7 +21,8 @@ import (
 	"github.com/ddtop/ddtop/internal/cli"
 )
 
-// strictly reads YAML or JSON into a type of the API. A field that the type does not have fails the test.
+// strictly reads YAML or JSON into a type of the Kubernetes API. The test fails if the text has a field that the type
+// lacks.
 func strictly(t *testing.T, text []byte, into any) {
 	t.Helper()
 	if err := yaml.UnmarshalStrict(text, into); err != nil {
@@ -29,8 +30,8 @@ func strictly(t *testing.T, text []byte, into any) {
 	}
 }
 
-// TestKustomization: kustomize accepts the folder. It makes a namespace and a DaemonSet, both valid objects of the
-// API. The DaemonSet is in this namespace, and has the image of this release.
+// TestKustomization: kustomize accepts the folder, and makes a namespace and a DaemonSet from it. Both must be valid
+// objects of the Kubernetes API. The DaemonSet is in the namespace, and has the image of this release.
 func TestKustomization(t *testing.T) {
 	made, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join("..", "kubernetes"))
 	if err != nil {
@@ -68,8 +69,8 @@ func TestKustomization(t *testing.T) {
 	}
 }
 
-// TestKrewManifest: the manifest has only fields that krew knows, and the checksum of the archive. The archive has all
-// files that the manifest names, and the plugin in it prints its help.
+// TestKrewManifest: the manifest has only fields that krew knows, and the right checksum of the archive. The archive
+// has all files that the manifest names. The plugin in it prints its help.
 func TestKrewManifest(t *testing.T) {
 	folder, sums := dist(t)
 	text, err := os.ReadFile(filepath.Join(folder, "krew.yaml"))
@@ -98,9 +99,9 @@ func TestKrewManifest(t *testing.T) {
 	}
 }
 
-// TestPlugin: kubectl ddtop asks kubectl for an ephemeral container beside the chosen container. The new container has
-// only the two capabilities that ddtop needs. kubectl ddtop passes on the arguments for ddtop. kubectl is a script
-// here that writes down how it was called.
+// TestPlugin: kubectl ddtop calls kubectl to add an ephemeral container beside the chosen container. The new container
+// gets only the two capabilities that ddtop needs, and the arguments for ddtop. In the test, kubectl is a script that
+// records its arguments.
 func TestPlugin(t *testing.T) {
 	dir := t.TempDir()
 	kubectl := `#!/bin/sh

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// commands are the subcommands of build by name. Each takes the arguments in its usage.
+// commands are the subcommands of build, by name. usage describes a subcommand's arguments.
 var commands = map[string]struct {
 	usage string
 	run   func(args []string) error

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-// proxy writes the committed version of the module into a folder that GOPROXY can name. With it, `go install
-// github.com/ddtop/ddtop@VERSION` can be tested before a release is published.
+// proxy writes the committed version of ddtop's module into a folder. With this folder as GOPROXY, `go install
+// github.com/ddtop/ddtop@VERSION` can be tested before the release is published.
 func proxy(args []string) error {
 	m := module.Version{Path: "github.com/ddtop/ddtop", Version: args[1]}
 	dir := filepath.Join(args[0], m.Path, "@v")
@@ -24,7 +24,7 @@ func proxy(args []string) error {
 		return err
 	}
 	defer os.RemoveAll(root)
-	// git archive leaves out files that are not committed. It also works in a linked work tree of git.
+	// git archive packs only committed files. It also works in a linked work tree of git.
 	pack := exec.Command("sh", "-c", `git archive HEAD | tar -x -C "$1"`, "sh", root)
 	pack.Dir, pack.Stderr = filepath.Join("..", ".."), os.Stderr
 	if err := pack.Run(); err != nil {

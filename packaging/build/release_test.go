@@ -23,7 +23,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// dist returns the folder of the release to try, and the checksums of its files. scripts/release sets DDTOP_DIST.
+// dist returns the folder of the release that is tested, and the checksums of its files. scripts/release sets
+// DDTOP_DIST.
 func dist(t *testing.T) (folder string, sums map[string]string) {
 	t.Helper()
 	folder = os.Getenv("DDTOP_DIST")
@@ -47,8 +48,8 @@ func output(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// TestReleaseIsComplete: every platform has an archive and an SBOM. Linux has packages for both machines. All
-// checksums are right.
+// TestReleaseIsComplete: every platform has an archive and an SBOM (a list of the modules in it). For Linux there are
+// also packages for both kinds of machines. All checksums are right.
 func TestReleaseIsComplete(t *testing.T) {
 	folder, sums := dist(t)
 	v := cli.Version
@@ -184,7 +185,7 @@ __start_ddtop; echo "${COMPREPLY[@]}"`
 	}
 }
 
-// TestManPages: man shows each page without a complaint, and each page has a synopsis.
+// TestManPages: man shows each page without a warning, and each page has a synopsis.
 func TestManPages(t *testing.T) {
 	dir := archive(t)
 	if _, err := exec.LookPath("man"); err != nil {
@@ -252,8 +253,8 @@ func TestFormula(t *testing.T) {
 	output(t, rubytest.One(t).Bin, "-c", file)
 }
 
-// TestPackages: dpkg, rpm and the rules of apk accept the packages for both machines. Each package has the files that
-// it needs, and does not enable the service.
+// TestPackages: dpkg, rpm and the rules of apk accept the packages for both kinds of machines. Each package has all
+// files that it needs. Installing it does not enable the service.
 func TestPackages(t *testing.T) {
 	folder, sums := dist(t)
 	tools := map[string][]string{".deb": {"dpkg-deb", "--contents"}, ".rpm": {"rpm", "-qlp", "--nosignature"}}
@@ -307,7 +308,7 @@ func TestRPM(t *testing.T) {
 	rpm := func(args ...string) string {
 		return output(t, "rpm", append([]string{"--root", root, "--dbpath", "/rpmdb"}, args...)...)
 	}
-	// There is no shell in the root for the package's scripts.
+	// The package's scripts cannot run, because the empty root has no shell.
 	rpm("-i", "--nodeps", "--noscripts", "--nosignature", filepath.Join(folder, "ddtop-"+cli.Version+"-1."+arch+".rpm"))
 	if out := rpm("-V", "--nodeps", "ddtop"); out != "" {
 		t.Errorf("rpm finds other files than those of the package: %s", out)
@@ -327,8 +328,8 @@ func TestRPM(t *testing.T) {
 	}
 }
 
-// TestImage: the image is small, and has the binary and the certificates. ddtop in the image reads a Ruby outside of
-// the image, from its own namespaces. It runs as a user with only the two documented capabilities.
+// TestImage: the image is small, and has the binary and the certificates. ddtop in the image runs in namespaces of its
+// own, and reads a Ruby outside of the image. It runs as a user who has only the two documented capabilities.
 func TestImage(t *testing.T) {
 	folder, _ := dist(t)
 	image := filepath.Join(folder, "ddtop_"+cli.Version+"_image.tar")
@@ -349,9 +350,9 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// TestImageForDocker: `docker load` reads manifest.json if it does not know OCI layouts. manifest.json names the same
-// blobs as the layout. Each image
-// has the name of the release with its architecture. One of them also has the name of the release alone.
+// TestImageForDocker: `docker load` reads manifest.json if it does not know OCI layouts. manifest.json must name the
+// same blobs as the layout. Each image has the name of the release with its architecture. One of the images also has
+// the name of the release alone.
 func TestImageForDocker(t *testing.T) {
 	folder, _ := dist(t)
 	blobs, err := readTar(filepath.Join(folder, "ddtop_"+cli.Version+"_image.tar"))
@@ -391,7 +392,7 @@ func runImage(t *testing.T, root string) {
 	}
 	ruby := rubytest.One(t).Start(t, `Thread.new { Thread.current.name = "worker-of-image"; sleep }; $stdout.sync = true; puts "up"; sleep`, rubytest.Options{})
 	ruby.Expect(t, "up")
-	// A container with the PID namespace of the host sees all processes in its /proc.
+	// Mount a /proc that shows all processes, as in a container with the PID namespace of the host.
 	proc := filepath.Join(root, "proc")
 	if err := os.Mkdir(proc, 0o755); err != nil {
 		t.Fatal(err)
@@ -425,7 +426,8 @@ func runImage(t *testing.T, root string) {
 	}
 }
 
-// TestGoInstall: `go install github.com/ddtop/ddtop@TAG` builds a ddtop that says its version and where it comes from.
+// TestGoInstall: `go install github.com/ddtop/ddtop@TAG` builds a ddtop that prints its version and the source that it
+// was built from.
 func TestGoInstall(t *testing.T) {
 	dist(t)
 	dir := t.TempDir()
@@ -435,8 +437,8 @@ func TestGoInstall(t *testing.T) {
 	}
 	cmd := exec.Command("go", "install", "github.com/ddtop/ddtop@"+tag)
 	cmd.Dir = dir
-	// ddtop's modules come from the user's cache. The module of the test must not stay there, so the test has its own
-	// cache.
+	// ddtop's dependencies come from the user's module cache. But the test has a cache of its own, so that its version
+	// of ddtop does not stay in the user's cache.
 	known := filepath.Join(strings.TrimSpace(output(t, "go", "env", "GOMODCACHE")), "cache", "download")
 	cache := filepath.Join(dir, "cache")
 	cmd.Env = append(os.Environ(), "GOPROXY=file://"+filepath.Join(dir, "proxy")+",file://"+known, "GOSUMDB=off", "GOMODCACHE="+cache,
@@ -450,7 +452,7 @@ func TestGoInstall(t *testing.T) {
 	}
 }
 
-// TestFlake: Nix accepts the syntax of flake.nix. Tests in internal/archtest compare its content.
+// TestFlake: Nix accepts the syntax of flake.nix. Tests in internal/archtest check its content.
 func TestFlake(t *testing.T) {
 	dist(t)
 	nix, err := exec.LookPath("nix-instantiate")

@@ -1,5 +1,6 @@
-// Package alert tells people and programs that a finding began or ended. A Board collects the findings of all followed
-// processes. Workers of one service with the same finding are one alert. Messages go to destinations such as webhooks.
+// Package alert sends messages when a finding begins or ends, for people and programs. A Board collects the findings of
+// all followed processes. If several workers of one service have the same finding, this is only one alert. Messages go
+// to destinations such as webhooks.
 package alert
 
 import (
@@ -22,9 +23,10 @@ func (p *Process) service() string { return p.Tags.Get("service") }
 
 // Finding is an active finding of a process.
 type Finding struct {
-	// Rule is the ID of its rule. Severity is "info", "warn" or "crit".
+	// Rule is the ID of the rule that raised the finding. Severity is "info", "warn" or "crit".
 	Rule, Severity string
-	// Title, Text and Next describe it. Endpoint is the route or job class with the largest share of it, or "".
+	// Title, Text and Next are texts about the finding. Next says what to do. Endpoint is the route or job class with
+	// the largest share of the finding, or "".
 	Title, Text, Next, Endpoint string
 	Since                       time.Time
 	// Explains is the share of the process's busy time that the finding accounts for.
@@ -35,7 +37,7 @@ type Finding struct {
 	Span  uint64
 }
 
-// level returns the severity as a number: 2 is the worst.
+// level returns the severity as a number. The worst is 2.
 func (f *Finding) level() int {
 	switch f.Severity {
 	case "crit":
@@ -76,13 +78,13 @@ type Message struct {
 	// how many processes of the service are followed.
 	Processes int `json:"processes"`
 	Followed  int `json:"followed"`
-	// Since is when the finding began. Until is when it ended. It is nil for a start.
-	// Unread is true if the alert ends because ddtop cannot read its last process. The finding may still be active.
+	// Since is when the finding began, and Until is when it ended. Until is nil if the message is about a start. Unread
+	// is true if the alert ends because ddtop cannot read its last process. In that case the finding may go on.
 	Since  time.Time  `json:"since"`
 	Until  *time.Time `json:"until,omitempty"`
 	Unread bool       `json:"unread,omitempty"`
-	// Recording and Page say where the files about the alert are: a recording and an HTML page. The files are written
-	// half a minute after the start. The texts are empty if there are no files.
+	// Recording and Page say where to find the files about the alert, a recording and an HTML page. ddtop writes the
+	// files only half a minute after the start. The texts are empty if there are no files.
 	Recording string `json:"recording,omitempty"`
 	Page      string `json:"page,omitempty"`
 	TraceID   string `json:"trace_id,omitempty"`
@@ -113,7 +115,7 @@ func (m *Message) Headline() string {
 	return fmt.Sprintf("[%s] %s: %s", m.Severity, m.Service, what)
 }
 
-// Body returns the rest of the message, in lines.
+// Body returns all of the message but the headline, as lines of text.
 func (m *Message) Body() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", m.Text)
@@ -160,14 +162,15 @@ func traceOf(f *Finding) (trace, span string) {
 	return hex.EncodeToString(f.Trace[:]), span
 }
 
-// A Destination takes messages. The Pusher's methods for profiles do not apply to it.
+// A Destination accepts messages. It is also a push.Destination, so that a Pusher can send to it, but it accepts no
+// profiles.
 type Destination interface {
 	push.Destination
 	// EncodeAlert makes the payload of a message. It sets ContentType and Body.
 	EncodeAlert(*Message) (push.Payload, error)
 }
 
-// NoPeriods is embedded in a Destination to give it an Encode that refuses profiles.
+// NoPeriods is embedded in a Destination that accepts no profiles. Its method Encode refuses them.
 type NoPeriods struct{}
 
 // Encode refuses a profile.

@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// gatherFor is how long the message about a finding's start is held back. If the finding starts in other processes
-	// of the service in this time, one message counts them all.
+	// gatherFor is how long the Board waits before it sends the message about a finding's start. If the finding starts
+	// in other processes of the service in this time, one message counts them all.
 	gatherFor = 5 * time.Second
-	// overFor is how long no process must have had a finding before the message about its end is sent.
+	// overFor is how long a finding must be gone from all processes before the message about its end is sent.
 	overFor = time.Minute
-	// mostAnHour limits the messages per hour about one process. It also limits the messages about one finding of a
-	// service, because a service that crashes again and again has new processes. An alert counts for perAlert
-	// messages, so that its end can be sent if its start was.
+	// mostAnHour limits the messages about one process in an hour. It also limits the messages about one finding of a
+	// service. Without this, a service that crashes again and again would exceed the limit with its new processes. An
+	// alert counts as perAlert messages, so that its end can be sent if its start was.
 	mostAnHour = 10
 	perAlert   = 2
-	// forgetAfter is how long the count of a service's findings is kept after its last process ended.
+	// forgetAfter is how long the figures of a service are kept after its last process has ended.
 	forgetAfter = 15 * time.Minute
 	// maxAlerts and maxCounts limit how many alerts and counts are kept. maxServices limits the services with counts.
 	maxAlerts, maxCounts, maxServices = 4096, 4096, 64
@@ -57,26 +57,28 @@ type Followed struct {
 	left    bool // no capture can be made of it
 }
 
-// processKey identifies a process until it ends, even if it runs another program or is followed a second time.
+// processKey identifies a process until it ends. It stays the same if the process runs another program or is followed a
+// second time.
 type processKey struct {
 	pid        int
 	startTicks uint64
 }
 
-// quota limits the messages of an hour. told are the times of messages that were sent, and leftOut the times of
-// messages that were left out.
+// quota counts the messages of the last hour, to limit them. told has the times of messages that were sent, and leftOut
+// the times of messages that were left out because of the limit.
 type quota struct{ told, leftOut []time.Time }
 
-// forget drops what is older than an hour.
+// forget drops the times that are more than an hour ago.
 func (q *quota) forget(now time.Time) {
 	old := func(t time.Time) bool { return now.Sub(t) >= time.Hour }
 	q.told, q.leftOut = slices.DeleteFunc(q.told, old), slices.DeleteFunc(q.leftOut, old)
 }
 
-// full reports whether there is no room for an alert.
+// full reports whether the limit has no room for the messages of one more alert.
 func (q *quota) full() bool { return len(q.told)+perAlert > mostAnHour }
 
-// alertKey identifies an alert. Findings with the same key, as in workers of one service, are one alert.
+// alertKey identifies an alert. If several workers of one service have the same finding, their findings have the same
+// key and so are one alert.
 type alertKey struct{ service, env, rule string }
 
 // active is an alert that has begun.
@@ -85,11 +87,12 @@ type active struct {
 	since time.Time // when the board saw it first
 	began time.Time // when the condition began
 	// The field now has the processes that have the finding at present. had are all followed processes that have it or
-	// have had it. gone counts the processes that have had it and are not followed now.
+	// had it before. gone is the number of processes that had it and are not followed now.
 	now  map[*Followed]*Finding
 	had  map[*Followed]bool
 	gone int
-	// The field worst is the worst finding so far, and the field named is the finding that the start message names.
+	// The field worst is the worst finding of the alert so far. The field named is the finding that the start message
+	// described.
 	worst, named worst
 	overAt       time.Time // when the last process lost it, or zero while a process has it
 	unread       bool      // the last process cannot be read
@@ -120,7 +123,8 @@ type Board struct {
 	alerts    map[alertKey]*active
 	counts    map[countKey]*count
 	quotas    map[alertKey]*quota
-	// ofProcess are the quotas of processes. A process keeps its quota for an hour after it was left.
+	// ofProcess has the quota of each process. A process keeps its quota for an hour after ddtop has stopped following
+	// it.
 	ofProcess map[processKey]*quota
 	leftOut   int64
 }
@@ -145,8 +149,8 @@ func (b *Board) Join(p Process, capture func(*Finding) Capture) *Followed {
 	return f
 }
 
-// Leave removes a process. If the parameter ended is true, the process has ended, and so its findings have ended.
-// Otherwise ddtop cannot read the process.
+// Leave removes a process from the board. If the parameter ended is true, the process has ended, and with it its
+// findings. Otherwise ddtop cannot read the process, and its findings may go on.
 func (f *Followed) Leave(now time.Time, ended bool) {
 	b := f.board
 	b.mu.Lock()
@@ -162,8 +166,8 @@ func (f *Followed) Leave(now time.Time, ended bool) {
 	}
 }
 
-// Stop says that ddtop itself stops watching the process. Its findings stay active. After this call the board begins
-// no capture of it.
+// Stop is called when ddtop itself ends and so stops watching the process. The findings of the process stay active.
+// After Stop, the board begins no capture of the process.
 func (f *Followed) Stop() {
 	f.board.mu.Lock()
 	defer f.board.mu.Unlock()
@@ -238,7 +242,8 @@ func (b *Board) raise(f *Followed, now time.Time, x *Finding) {
 	}
 }
 
-// makeRoom drops the counts of the service that has had no process for longest, if there is no room for another one.
+// makeRoom makes room for the counts of a service. If there is none, it drops the counts of the service that has been
+// without a process for the longest time.
 func (b *Board) makeRoom(service string) {
 	seen := make(map[string]time.Time)
 	for k, c := range b.counts {
@@ -251,7 +256,8 @@ func (b *Board) makeRoom(service string) {
 	maps.DeleteFunc(b.counts, func(k countKey, _ *count) bool { return k.service == first })
 }
 
-// worse reports whether a finding is worse than another: by its severity, then by the share that it explains.
+// worse reports whether finding x is worse than finding y. It compares their severities, and then the shares that they
+// explain.
 func worse(x, y *Finding) bool {
 	return cmp.Or(cmp.Compare(x.level(), y.level()), cmp.Compare(x.Explains, y.Explains)) > 0
 }
@@ -292,7 +298,8 @@ func compareKeys(x, y alertKey) int {
 	return cmp.Or(cmp.Compare(x.service, y.service), cmp.Compare(x.env, y.env), cmp.Compare(x.rule, y.rule))
 }
 
-// decide sends the start message of an alert, unless there were too many messages about its process or finding.
+// decide sends the start message of an alert. It sends none if the limit of messages about its process or its finding
+// is reached.
 func (b *Board) decide(k alertKey, a *active, now time.Time) {
 	a.decided, a.named = true, a.worst
 	same := b.quotas[k]
@@ -366,8 +373,8 @@ func (b *Board) tell(what Kind, k alertKey, a *active, now time.Time) {
 	b.Tell(m)
 }
 
-// Finish sends the messages that are still due when ddtop ends: beginnings that were not reported yet, and ends of
-// findings. It sends no end for an active finding, because the finding may continue without ddtop.
+// Finish sends, when ddtop ends, the messages that are not sent yet: the starts and the ends of findings. For a finding
+// that is still active it sends no end, because the finding may go on without ddtop.
 func (b *Board) Finish(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -383,8 +390,8 @@ func (b *Board) Finish(now time.Time) {
 	}
 }
 
-// forget drops the counts of services that have had no process for a while. It also drops quotas that have no message
-// and no process.
+// forget drops the counts of services that have been without a process for a while. It also drops quotas of processes
+// that are not followed and had no message in the last hour.
 func (b *Board) forget(now time.Time) {
 	for k, q := range b.quotas {
 		if q.forget(now); len(q.told)+len(q.leftOut) == 0 {

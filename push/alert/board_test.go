@@ -30,7 +30,7 @@ func (t *told) pass(d time.Duration) {
 	}
 }
 
-// fresh returns the messages since its last call, each as "start rule processes/followed pid".
+// fresh returns the messages that were sent since its last call, each as "start rule processes/followed pid".
 func (t *told) fresh() (out []string) {
 	for _, m := range t.messages[t.last:] {
 		out = append(out, fmt.Sprintf("%s %s %d/%d %d", m.Event, m.Rule, m.Processes, m.Followed, m.PID))
@@ -60,8 +60,8 @@ func (t *told) finding(rule, severity string, explains float64) Finding {
 	return Finding{Rule: rule, Severity: severity, Title: rule, Since: t.now, Explains: explains}
 }
 
-// TestWorkersAreOneAlert: twenty workers of a service with the same finding cause one message. It counts the workers
-// and names the worst. Another service has its own message.
+// TestWorkersAreOneAlert: if twenty workers of a service have the same finding, there is only one message. It counts
+// the workers, and names the one with the worst finding. Another service gets a message of its own.
 func TestWorkersAreOneAlert(tt *testing.T) {
 	t := newTold()
 	var workers []*Followed
@@ -94,7 +94,7 @@ func TestWorkersAreOneAlert(tt *testing.T) {
 	}
 }
 
-// TestFlappingIsOneAlert: if a finding comes back within a minute, it belongs to the same alert.
+// TestFlappingIsOneAlert: a finding that ends and comes back within a minute is still the same alert.
 func TestFlappingIsOneAlert(tt *testing.T) {
 	t := newTold()
 	f := t.process(1, "shop")
@@ -109,8 +109,8 @@ func TestFlappingIsOneAlert(tt *testing.T) {
 	t.want(tt, "after it", "end db_slow 1/1 1")
 }
 
-// TestAtMostTenAnHour: at most ten messages about a process are sent in any hour. The others are counted, and each
-// start has its end. Other processes are not affected.
+// TestAtMostTenAnHour: in any hour, at most ten messages about a process are sent. The others are counted. If the start
+// of an alert is sent, its end is sent, too. Other processes are not affected.
 func TestAtMostTenAnHour(tt *testing.T) {
 	t := newTold()
 	f, other := t.process(1, "shop"), t.process(2, "mail")
@@ -153,8 +153,8 @@ func TestAtMostTenAnHour(tt *testing.T) {
 	t.want(tt, "of the other", "start db_slow 1/1 2")
 }
 
-// TestAtMostTenOfOneProcess: a process that is followed again and again gets the messages of one process, even if its
-// service changes each time (exec). Another process with the same PID has its own limit.
+// TestAtMostTenOfOneProcess: the limit for one process still holds if ddtop follows the process again and again, even
+// if its service changes each time (exec). Another process with the same PID has its own limit.
 func TestAtMostTenOfOneProcess(tt *testing.T) {
 	t := newTold()
 	follow := func(start uint64, service string) {
@@ -180,7 +180,7 @@ func TestAtMostTenOfOneProcess(tt *testing.T) {
 	}
 }
 
-// TestInformationIsNoAlarm: findings below a warning are counted, and no message is sent.
+// TestInformationIsNoAlarm: findings with a lower severity than a warning are counted, but cause no message.
 func TestInformationIsNoAlarm(tt *testing.T) {
 	t := newTold()
 	f := t.process(1, "shop")
@@ -214,8 +214,8 @@ func TestServiceThatChanges(tt *testing.T) {
 	t.want(tt, "of both", "start deadlock 1/1 1", "start deadlock 1/1 1", "end deadlock 1/0 1")
 }
 
-// TestFinish: when ddtop ends, it sends the starts that were not sent yet, and the ends of findings that are over. A
-// finding that goes on has no end.
+// TestFinish: when ddtop ends, it sends the starts that it has not sent yet, and the ends of findings that are over.
+// For a finding that is still active it sends no end.
 func TestFinish(tt *testing.T) {
 	t := newTold()
 	f, g := t.process(1, "shop"), t.process(2, "mail")

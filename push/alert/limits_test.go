@@ -23,8 +23,8 @@ func mostInAnHour(at []time.Time) (most int) {
 	return most
 }
 
-// TestRestartsAreBounded: a process that crashes and is restarted has another PID. Its finding still causes at most
-// ten messages an hour, and the others are counted.
+// TestRestartsAreBounded: a service crashes again and again, so its process always has a new PID. Its finding still
+// causes at most ten messages an hour. The others are counted.
 func TestRestartsAreBounded(tt *testing.T) {
 	t := newTold()
 	var at []time.Time
@@ -49,8 +49,8 @@ func TestRestartsAreBounded(tt *testing.T) {
 	}
 }
 
-// TestNamedProcessIsBounded: a message counts for the process that it names, even if another process had the finding
-// first. The end of an alert can name a worse process than its start.
+// TestNamedProcessIsBounded: a message counts towards the limit of the process that it names, even if another process
+// had the finding first. The end of an alert can name another process than its start, if that process is worse.
 func TestNamedProcessIsBounded(tt *testing.T) {
 	t := newTold()
 	worst := t.process(1, "shop")
@@ -80,8 +80,8 @@ func TestNamedProcessIsBounded(tt *testing.T) {
 	}
 }
 
-// TestUnreadIsNotOver: if the process of an alert cannot be read, the end of the alert does not say that the finding
-// is over.
+// TestUnreadIsNotOver: if an alert ends only because ddtop cannot read its process, the message must not say that the
+// finding is over.
 func TestUnreadIsNotOver(tt *testing.T) {
 	for _, ended := range []bool{false, true} {
 		t := newTold()
@@ -98,7 +98,8 @@ func TestUnreadIsNotOver(tt *testing.T) {
 	}
 }
 
-// TestStopMakesNoCapture: a start that is sent when ddtop ends names no capture, because nothing would make it.
+// TestStopMakesNoCapture: if the start of an alert is sent when ddtop ends, the message names no capture, because
+// nothing would make the capture.
 func TestStopMakesNoCapture(tt *testing.T) {
 	t := newTold()
 	f := t.Join(Process{push.Process{PID: 1}, tagsOf("shop")}, func(*Finding) Capture {
@@ -113,7 +114,8 @@ func TestStopMakesNoCapture(tt *testing.T) {
 	}
 }
 
-// TestForksDoNotPileUp: an alert that goes on for days counts processes that have ended, but keeps none of them.
+// TestForksDoNotPileUp: an alert may go on for days while its processes end and new ones come. The board counts the
+// ended processes, but keeps none of them in memory.
 func TestForksDoNotPileUp(tt *testing.T) {
 	t := newTold()
 	stays := t.process(1, "shop")
@@ -141,8 +143,8 @@ func TestForksDoNotPileUp(tt *testing.T) {
 	}
 }
 
-// TestServicesDoNotPileUp: services that come and go make room for each other in the figures. A service that has a
-// process stays.
+// TestServicesDoNotPileUp: services come and go. In the figures, new services replace services without a process. A
+// service that has a process stays.
 func TestServicesDoNotPileUp(tt *testing.T) {
 	t := newTold()
 	stays := t.process(1, "shop")

@@ -20,7 +20,7 @@ var (
 
 const contentType = "application/json"
 
-// maxBody limits the text of a message for Slack, in bytes. Slack takes 40,000 characters.
+// maxBody limits the text of a message for Slack, in bytes. Slack accepts 40,000 characters.
 const maxBody = 8000
 
 // Webhook is a Destination that posts JSON, or a message for Slack.
@@ -32,9 +32,9 @@ type Webhook struct {
 	web      *push.Web
 }
 
-// NewWebhook returns the destination of a URL: https://HOST/PATH, or slack+https://HOST/PATH for a message that Slack
-// takes. The path may be a secret, so the webhook's name leaves it out. headers are sent with each message that is not
-// for Slack, in the form of push.ParseHeaders. version is ddtop's.
+// NewWebhook returns the destination of a URL. https://HOST/PATH gets JSON, and slack+https://HOST/PATH gets a message
+// in Slack's form. The path may be a secret, so the webhook's name does not contain it. headers, in the form of
+// push.ParseHeaders, are sent with each message that is not for Slack. version is ddtop's version.
 func NewWebhook(u *url.URL, headers, version string) (*Webhook, error) {
 	d := &Webhook{web: push.NewWeb("").NoRedirects().StatusOnly(), header: make(http.Header)}
 	scheme, slack := strings.CutPrefix(u.Scheme, "slack+")
@@ -69,7 +69,7 @@ func NewWebhook(u *url.URL, headers, version string) (*Webhook, error) {
 // String returns the URL without its path, which may be a secret.
 func (d *Webhook) String() string { return d.name }
 
-// Number adds n to the webhook's name if n is above 1, to distinguish webhooks of the same host.
+// Number adds the number n to the webhook's name, if n is above 1. So webhooks of the same host have different names.
 func (d *Webhook) Number(n int) {
 	if n > 1 {
 		d.name += fmt.Sprintf(" (%d)", n)

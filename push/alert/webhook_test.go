@@ -41,8 +41,8 @@ func message() *Message {
 		Program: "puma", Processes: 3, Followed: 4, Since: time.Unix(1e9, 0).UTC()}
 }
 
-// TestWebhookBodies: a webhook gets the message as JSON with its headers. Slack gets a text that notifies no other
-// user, without the headers.
+// TestWebhookBodies: a webhook gets the message as JSON, with the headers that the user set. Slack gets a text without
+// these headers. A name in the text must not notify a user of Slack.
 func TestWebhookBodies(t *testing.T) {
 	type request struct {
 		path, auth string
@@ -97,8 +97,8 @@ func TestWebhookURLs(t *testing.T) {
 	}
 }
 
-// raw answers with bytes that need not be HTTP. PATH and AUTH stand for the path and the Authorization header of the
-// request.
+// raw returns a handler that answers with these bytes, which need not be HTTP. PATH and AUTH in them are replaced by
+// the path and the Authorization header of the request.
 func raw(answer string) func(http.ResponseWriter, *http.Request) {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if c, _, err := w.(http.Hijacker).Hijack(); err == nil {
@@ -108,8 +108,8 @@ func raw(answer string) func(http.ResponseWriter, *http.Request) {
 	}
 }
 
-// TestWebhookTellsNoSecret: a webhook follows no redirect. If the server repeats the request, neither the path nor a
-// header gets into the error. This holds also if the answer is cut.
+// TestWebhookTellsNoSecret: a webhook follows no redirect. If the server repeats the request in its answer, ddtop's
+// error contains neither the path nor a header. This is also true if the answer is cut.
 func TestWebhookTellsNoSecret(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -159,8 +159,8 @@ func TestWebhookTellsNoSecret(t *testing.T) {
 	}
 }
 
-// TestBadDestinationsDelayNobody: destinations that hang, hang up, refuse or do not exist delay no message for others.
-// The figures show what each destination has not taken.
+// TestBadDestinationsDelayNobody: some destinations hang, hang up, refuse or do not exist. They must not delay messages
+// for other destinations. The figures show what each of them has not accepted.
 func TestBadDestinationsDelayNobody(t *testing.T) {
 	release := make(chan struct{})
 	server := func(answer http.HandlerFunc) string {
@@ -225,8 +225,8 @@ func TestBadDestinationsDelayNobody(t *testing.T) {
 	}
 }
 
-// TestAnswerWithoutEnd: a success counts as soon as its status arrives. So a server whose answer has no end gets each
-// message once.
+// TestAnswerWithoutEnd: a message counts as sent when the status of a success arrives. So a server whose answer never
+// ends gets each message only once.
 func TestAnswerWithoutEnd(t *testing.T) {
 	release := make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

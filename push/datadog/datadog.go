@@ -1,6 +1,6 @@
-// Package datadog sends profiles to Datadog's agent, or to Datadog itself. It uses the form of Datadog's own profiler
-// for Ruby: POST /profiling/v1/input with event.json (version 4), profile.pprof, code-provenance.json and
-// metrics.json.
+// Package datadog sends profiles to Datadog's agent, or directly to Datadog. It sends the same requests as Datadog's
+// own profiler for Ruby. These are POST /profiling/v1/input with event.json (version 4), profile.pprof,
+// code-provenance.json and metrics.json.
 package datadog
 
 import (
@@ -26,7 +26,8 @@ import (
 )
 
 const (
-	// agentPort is the port of agents. agentPath is the path of profiles at an agent, intakePath the one at Datadog.
+	// agentPort is the port on which agents listen. agentPath is the path for profiles at an agent, and intakePath the
+	// path at Datadog.
 	agentPort  = "8126"
 	agentPath  = "/profiling/v1/input"
 	intakePath = "/api/v2/profile"
@@ -42,7 +43,8 @@ const (
 	metricsName    = "metrics.json"
 )
 
-// sites are the names of Datadog's sites. The host for profiles of a site is intakeHost and the site's name.
+// sites are the names of Datadog's sites. Profiles for a site go to the host whose name is intakeHost followed by the
+// site's name.
 var sites = map[string]bool{
 	"datadoghq.com": true, "us3.datadoghq.com": true, "us5.datadoghq.com": true, "datadoghq.eu": true, "ap1.datadoghq.com": true,
 	"ap2.datadoghq.com": true, "ddog-gov.com": true,
@@ -51,7 +53,7 @@ var sites = map[string]bool{
 // containerHeader is the HTTP header with the container's ID. The agent uses it to add the container's tags.
 const containerHeader = "Datadog-Container-ID"
 
-// intakeHost is the part of the host's name before the site's name.
+// intakeHost is the beginning of the host's name. The name of the site follows.
 const intakeHost = "intake.profile."
 
 // Intake is the push.Destination for an agent or for Datadog.
@@ -66,9 +68,9 @@ type Intake struct {
 // errNoKey is returned if profiles go to Datadog directly, but there is no key.
 var errNoKey = errors.New("to send without an agent the environment has to have DD_API_KEY")
 
-// New returns the destination of a URL. datadog://HOST:8126 is an agent, unix:///PATH an agent that listens on a
-// socket. datadog+https://datadoghq.eu (a site, or its host intake.profile.datadoghq.eu) is Datadog itself, with a
-// key. version is ddtop's version.
+// New returns the destination of a URL. datadog://HOST:8126 is an agent, and unix:///PATH is an agent that listens on a
+// socket. datadog+https://SITE is Datadog itself and needs a key. SITE is a name such as datadoghq.eu, or the site's
+// host intake.profile.datadoghq.eu. version is ddtop's version.
 func New(u *url.URL, key, version string) (*Intake, error) {
 	d := &Intake{version: version}
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -178,7 +180,8 @@ func (d *Intake) Encode(p *push.Period) (push.Payload, error) {
 	return payload, nil
 }
 
-// infoOf returns the fields of Info, as Datadog's own profiler sends them, that are visible from outside the process.
+// infoOf returns the fields of Info that Datadog's own profiler sends. It leaves out those that ddtop cannot see from
+// outside of the process.
 func (d *Intake) infoOf(p *push.Period) map[string]any {
 	part := func(pairs ...string) map[string]any {
 		out := make(map[string]any)
@@ -235,8 +238,8 @@ func total(p *profile.Profile, name string) (sum int64) {
 	return sum
 }
 
-// Send posts a payload. It uses only headers that Encode makes, because another user may have written the file of the
-// spool.
+// Send posts a payload. It sends only headers that Encode can have made, because another user may have put the file
+// into the spool.
 func (d *Intake) Send(ctx context.Context, p *push.Payload) error {
 	if kind, _, err := mime.ParseMediaType(p.ContentType); err != nil || kind != "multipart/form-data" {
 		return &push.RefusedError{Err: fmt.Errorf("its type is %q, which is none of ddtop's for Datadog", p.ContentType)}

@@ -69,7 +69,7 @@ func TestProvenance(t *testing.T) {
 	}
 }
 
-// TestKeyStaysOutOfThePayload: the payload, which the spool keeps, does not contain the key.
+// TestKeyStaysOutOfThePayload: the payload does not contain the key, because the spool stores it on disk.
 func TestKeyStaysOutOfThePayload(t *testing.T) {
 	d, err := New(&url.URL{Scheme: "datadog+https", Host: "h"}, "the-api-key", "1")
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 const (
 	// eventSocket is the name of the agent's socket for DogStatsD. It is in the folder of the socket for profiles.
 	eventSocket = "dsd.socket"
-	// maxEvent bounds a datagram, in bytes. The agent reads 8 KiB by default. maxEventTags bounds its tags, in bytes.
+	// maxEvent bounds an event, which is one datagram, in bytes. The agent reads 8 KiB by default. maxEventTags bounds
+	// the tags in it, in bytes.
 	maxEvent     = 8192
 	maxEventTags = 2048
 	// writePatience is how long Send waits for a full socket.
@@ -28,8 +29,8 @@ type Events struct {
 	socket string
 }
 
-// Alerts returns the destination of events at the same agent. It is nil if the agent is not reached by a socket,
-// because a datagram by UDP can get lost unnoticed.
+// Alerts returns the destination of events at the same agent. It is nil if ddtop reaches the agent only by the network.
+// There, an event would be a UDP datagram, which can get lost unnoticed.
 func (d *Intake) Alerts() *Events {
 	socket, ok := strings.CutPrefix(d.name, "unix://")
 	if !ok {
@@ -81,7 +82,7 @@ func (e *Events) EncodeAlert(m *alert.Message) (push.Payload, error) {
 	return push.Payload{Body: []byte(body)}, nil
 }
 
-// Send sends a datagram. The agent does not answer, so success means only that its socket took the datagram.
+// Send sends a datagram. The agent does not answer. So success means only that the datagram is in the agent's socket.
 func (e *Events) Send(ctx context.Context, p *push.Payload) error {
 	c, err := (&net.Dialer{Timeout: writePatience}).DialContext(ctx, "unixgram", e.socket)
 	if err != nil {

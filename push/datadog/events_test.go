@@ -20,7 +20,7 @@ import (
 // https://docs.datadoghq.com/developers/dogstatsd/datagram_shell/?tab=events.
 var datagram = regexp.MustCompile(`^_e\{(\d+),(\d+)\}:`)
 
-// readEvent reads an event as the agent does: by the lengths first, then the fields.
+// readEvent parses an event as the agent does: first the lengths of title and text, and then the other fields.
 func readEvent(t *testing.T, b []byte) (title, text string, fields map[string]string) {
 	t.Helper()
 	m := datagram.FindSubmatch(b)
@@ -48,8 +48,8 @@ func readEvent(t *testing.T, b []byte) (title, text string, fields map[string]st
 	return title, text, fields
 }
 
-// TestEvents: a message arrives at the DogStatsD socket beside the agent's socket. It is one datagram with an event
-// that the agent can read, whatever words the message has.
+// TestEvents: a message arrives at the agent's socket for DogStatsD, which is beside its socket for profiles. It is one
+// datagram with an event that the agent can read, whatever text the message has.
 func TestEvents(t *testing.T) {
 	dir := t.TempDir()
 	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "dsd.socket"), Net: "unixgram"})

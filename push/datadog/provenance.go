@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/internal/sorting"
 )
 
-// provenance is code-provenance.json. It says which library a file belongs to.
+// provenance is the content of code-provenance.json. It says to which library a file of code belongs.
 type provenance struct {
 	V1 []library `json:"v1"`
 }
@@ -26,8 +26,8 @@ type library struct {
 // stdlibMapping is ddtop's name for the mapping of the standard library's code in profiles.
 const stdlibMapping = "ruby stdlib"
 
-// provenanceOf returns the libraries of a profile's functions, by ddtop's names of mappings: "gem rack 2.2.7", "ruby
-// stdlib".
+// provenanceOf returns the libraries to which a profile's functions belong. It finds them by the names that ddtop gives
+// to mappings: "gem rack 2.2.7", "ruby stdlib".
 func provenanceOf(p *profile.Profile, ruby string) provenance {
 	libraries := make(map[string]*library) // by the name of the mapping
 	for _, l := range p.Location {
@@ -76,8 +76,8 @@ func gemOf(mapping string) (name, version string, ok bool) {
 	return words[1], words[2], true
 }
 
-// upTo returns the part of file up to and including the last occurrence of folder. folder ends with a slash, which is
-// left out. The result is empty if folder is not in file.
+// upTo returns the beginning of the path file, up to the last occurrence of folder. folder ends with a slash, which is
+// not part of the result. The result is empty if folder does not occur in file.
 func upTo(file, folder string) string {
 	if i := strings.LastIndex(file, folder); i >= 0 {
 		return file[:i+len(folder)-1]
@@ -85,8 +85,8 @@ func upTo(file, folder string) string {
 	return ""
 }
 
-// stdlibOf returns the folder of the standard library that contains a file, .../lib/ruby/3.4.0. It is empty if none
-// does.
+// stdlibOf returns the folder of the standard library that contains a file, such as .../lib/ruby/3.4.0. It is empty if
+// the file is in no such folder.
 func stdlibOf(file string) string {
 	i := strings.LastIndex(file, "/ruby/")
 	if i < 0 {

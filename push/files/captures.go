@@ -14,13 +14,13 @@ import (
 	"github.com/ddtop/ddtop/push"
 )
 
-// FileHeader is the header of a payload that holds the file name of a capture.
+// FileHeader is the name of a header of a payload. Its value is the file name of the capture.
 const FileHeader = "File"
 
 // captured matches the file names of captures: PROGRAM-PID-TIME-RULE.ddtop and PROGRAM-PID-TIME-RULE.html.
 var captured = regexp.MustCompile(`^` + safefile.DatePattern + `-[a-z0-9_]+\.(ddtop|html)$`)
 
-// half matches the file names of captures that ddtop had not finished when it was killed.
+// half matches the names of unfinished files of captures, which remain if ddtop is killed.
 var half = regexp.MustCompile(`^\.` + safefile.DatePattern + `-[a-z0-9_]+\.(ddtop|html)-[0-9a-f]{8}$`)
 
 // Captures is a push.Destination for captures. It is a folder, or a server that accepts files by PUT.

@@ -20,7 +20,8 @@ func capturePayload(name string) *push.Payload {
 	return &push.Payload{Header: map[string]string{FileHeader: name}, Body: []byte("recording"), From: time.Now()}
 }
 
-// TestCapturesInAFolder: a capture keeps its own name. Other names are refused, and the oldest captures make room.
+// TestCapturesInAFolder: the file of a capture gets the capture's own name. The folder refuses names of another form.
+// If it is full, it removes the oldest captures.
 func TestCapturesInAFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "captures")
 	d, err := NewCaptures("file://"+dir+"?max-size=20", "", "")
@@ -51,8 +52,8 @@ func TestCapturesInAFolder(t *testing.T) {
 	}
 }
 
-// TestCapturesAtAURL: captures are put below the URL, with its query and the headers. Errors contain neither, because
-// both are secrets. No redirect is followed.
+// TestCapturesAtAURL: ddtop sends captures by PUT to URLs below the given URL, with the query and the headers. Errors
+// contain neither query nor headers, because they are secrets. ddtop follows no redirect.
 func TestCapturesAtAURL(t *testing.T) {
 	var got []string
 	redirect, wrong := false, false

@@ -1,5 +1,5 @@
-// Package files keeps profiles in a folder, one file for each process and period, for programs that read pprof. It
-// removes files that are too old or exceed the size limit.
+// Package files stores profiles in a folder, one file for each process and period. Programs that read pprof can use
+// them. The package removes files that are too old or exceed the limit of the total size.
 package files
 
 import (
@@ -37,14 +37,14 @@ const (
 // ours matches the names of files that this package writes: PROGRAM-PID-TIME.pb.gz. It never touches other files.
 var ours = regexp.MustCompile(`^` + safefile.DatePattern + `\.pb\.gz$`)
 
-// unfinished matches the names of files that ddtop had not finished when it was killed.
+// unfinished matches the names of unfinished files, which remain if ddtop is killed.
 var unfinished = regexp.MustCompile(`^\.` + safefile.DatePattern + `\.pb\.gz-[0-9a-f]{8}$`)
 
 // Folder is a push.Destination that writes files into a folder.
 type Folder struct {
 	path string
-	// ours and unfinished match the names of its finished and unfinished files. name returns the name of the file for
-	// a payload.
+	// ours and unfinished match the names of the finished and unfinished files in this folder. The function name
+	// returns the name of the file for a payload.
 	ours, unfinished *regexp.Regexp
 	name             func(*push.Payload) (string, error)
 
@@ -160,11 +160,13 @@ func (d *Folder) list(folder *os.Root, now time.Time) error {
 	return err
 }
 
-// maxAhead is how far a file's time may be ahead of the clock. A later time is from before the clock was set back.
+// maxAhead is how far the time in a file's name may be ahead of the clock. If it is further ahead, the clock was set
+// back after the file was written.
 const maxAhead = time.Hour
 
-// rotate removes the oldest files until the limits hold. It never removes the newest file. Files ahead of the clock
-// count as the oldest. Otherwise they would stay, and each new file would be removed.
+// rotate removes the oldest files until the folder is within its limits. It never removes the newest file. Files whose
+// times are ahead of the clock count as the oldest ones. Otherwise they would stay forever, and each new file would be
+// removed.
 func (d *Folder) rotate(folder *os.Root, now time.Time) {
 	order := func(f safefile.DatedFile) time.Time {
 		if f.At.Sub(now) > maxAhead {

@@ -85,7 +85,8 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestClockSetBack: files with a time in the future are removed before new files.
+// TestClockSetBack: if the clock was set back, older files seem to be from the future. They must be removed before
+// newer files.
 func TestClockSetBack(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "profiles")
 	now := time.Now()

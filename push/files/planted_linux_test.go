@@ -13,8 +13,9 @@ import (
 	"github.com/ddtop/ddtop/push"
 )
 
-// TestPlanted: a pipe or a link with a profile's name gets nothing, and the profile's file replaces it. A folder of
-// another user is refused, even if it got this owner only later.
+// TestPlanted: another user puts a pipe or a link with the name of a profile into the folder. ddtop writes nothing into
+// it, and replaces it by the profile's file. ddtop refuses a folder of another user, even if the folder got this owner
+// only later.
 func TestPlanted(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")

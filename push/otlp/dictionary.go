@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/push/protobuf"
 )
 
-// table is one of the lists in a ProfilesDictionary. Messages refer to its entries by index. Index 0 means none.
+// table is one of the lists in a ProfilesDictionary. Other messages refer to an entry by its index. Index 0 means no
+// entry.
 type table struct {
 	list [][]byte
 	ids  map[string]int32
@@ -37,11 +38,12 @@ type dictionary struct {
 	location map[uint64]int32
 	function map[uint64]int32
 	mapping  map[uint64]int32
-	// rubyFrame is the list of attributes of every location. It says that the frame is a Ruby frame.
+	// rubyFrame is a list of attributes that every location has. It says that the location is a frame of Ruby.
 	rubyFrame []int32
 }
 
-// Numbers of fields in opentelemetry.proto.profiles.v1development and common.v1, named by message and field.
+// Numbers of fields in messages of opentelemetry.proto.profiles.v1development and common.v1. Each name consists of the
+// message and the field.
 const (
 	dictMappings   protobuf.Field = 1
 	dictLocations  protobuf.Field = 2
@@ -164,8 +166,8 @@ func (d *dictionary) stackOf(s *profile.Sample) int32 {
 	return d.stacks.index(protobuf.AppendInts(nil, stackLocations, list))
 }
 
-// linkOf returns the index of the link to the span for which a sample's thread worked. It is zero if there is no span,
-// or if its trace is unknown.
+// linkOf returns the index of the link for a sample. A link names the span of a distributed trace for which the
+// sample's thread worked. The index is zero if there is no span or its trace is unknown.
 func (d *dictionary) linkOf(s *profile.Sample) int32 {
 	trace, err := hex.DecodeString(first(s.Label["trace id"]))
 	span := s.NumLabel["span id"]

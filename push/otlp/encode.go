@@ -49,12 +49,12 @@ const (
 // scope is the name of the InstrumentationScope: the program that made the profile.
 const scope = "github.com/ddtop/ddtop"
 
-// twice lists sample types that repeat the values of another sample type, because Datadog's views need them. OTLP does
-// not need them.
+// twice lists sample types that repeat the values of another sample type. They exist only for Datadog's views, so OTLP
+// leaves them out.
 var twice = []string{"cpu-samples", "timeline", "alloc-samples"}
 
-// request returns a period's ExportProfilesServiceRequest. It has one profile for each sample type, because a Profile
-// of OTLP has only one. The profiles share the dictionary. Samples with the value 0 are left out.
+// request returns the ExportProfilesServiceRequest of a period. A Profile of OTLP has only one sample type, so the
+// request has a Profile for each. All of them share the dictionary. Samples with the value 0 are left out.
 func request(p *push.Period, version string) ([]byte, error) {
 	parsed, err := profile.ParseData(p.Pprof)
 	if err != nil {
@@ -94,7 +94,7 @@ func (d *dictionary) valueType(t *profile.ValueType) []byte {
 	return protobuf.AppendInt(protobuf.AppendInt(nil, typeType, d.text(t.Type)), typeUnit, d.text(t.Unit))
 }
 
-// sample is a Sample of OTLP. head is the encoded Sample without its value. values has its value for each sample type.
+// sample is a Sample of OTLP. head is the encoded Sample without its value. values has the value for each sample type.
 type sample struct {
 	head   []byte
 	values []int64
@@ -121,8 +121,8 @@ func samplesOf(d *dictionary, p *profile.Profile) []sample {
 	return out
 }
 
-// labels has the labels of a pprof sample that become attributes. The names are OpenTelemetry's, or ddtop's own if
-// there is none. "state" is left out, because "ddtop state" has more detail.
+// labels has the labels of a pprof sample that become attributes of OTLP. The attribute names are OpenTelemetry's, or
+// ddtop's own where OpenTelemetry has no name. "state" is left out, because "ddtop state" is more detailed.
 var labels = []struct{ label, attribute string }{
 	{"thread name", "thread.name"}, {"ddtop state", "ddtop.state"}, {"trace endpoint", "ddtop.endpoint"}, {"ractor", "ddtop.ractor"},
 	{"origin", "ddtop.origin"}, {"gem", "ddtop.gem"}, {"gc type", "ddtop.gc.type"}, {"gc cause", "ddtop.gc.cause"}, {"gc reason", "ddtop.gc.reason"},
@@ -153,8 +153,8 @@ var resources = map[string]string{
 	"git.repository_url": "vcs.repository.url.full", "git.commit.sha": "vcs.ref.head.revision",
 }
 
-// resourceOf returns the encoded Resource. Its attributes are written with their names. Newer servers also accept
-// indexes of the dictionary, but older ones do not.
+// resourceOf returns the encoded Resource. It writes the names of attributes as text. Newer servers also accept indexes
+// of the dictionary instead, but older ones do not.
 func resourceOf(p *push.Period) []byte {
 	var b []byte
 	seen := make(map[string]bool)

@@ -38,7 +38,7 @@ func (d *Collector) Alerts() *Logs {
 func (l *Logs) Encode(p *push.Period) (push.Payload, error) { return l.NoPeriods.Encode(p) }
 
 // Send sends a record. If the server answered with success, Send succeeds, even if the rest of the answer is missing.
-// Sending the record again would raise a second alarm.
+// If Send failed here, the record would be sent again and raise a second alarm.
 func (l *Logs) Send(ctx context.Context, p *push.Payload) error {
 	err := l.Collector.Send(ctx, p)
 	var cut *push.CutError

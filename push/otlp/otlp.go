@@ -21,7 +21,8 @@ const (
 	grpcProcedure = "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export"
 	httpPort      = "4318"
 	grpcPort      = "4317"
-	// versionHeader is the header with the version of the development schema. Versions are incompatible.
+	// versionHeader is the header with the version of the development schema. Each version is incompatible with the
+	// others.
 	versionHeader = "Otlp-Profiles-Development-Version"
 	version       = "1"
 )
@@ -30,10 +31,10 @@ const (
 type Collector struct {
 	name, own string
 	header    http.Header
-	// parts and missing are for error messages. parts names what a server can refuse in part. missing says why a
-	// server may not accept this kind of data.
+	// parts and missing are texts for errors. parts names what a server can refuse while it accepts the rest. missing
+	// explains why a server may not accept this kind of data.
 	parts, missing string
-	// These are set for HTTP. root is the URL without OTLP's own path.
+	// web, root and to are set for HTTP. root is the URL without the path that OTLP prescribes.
 	web      *push.Web
 	root, to string
 	// These are set for gRPC.
@@ -42,7 +43,7 @@ type Collector struct {
 }
 
 // New returns the destination for a URL: otlp+http://HOST:4318, otlp+https://HOST, otlp+grpc://HOST:4317,
-// otlp+grpcs://HOST. With HTTP, the URL may have a path, to which OTLP's own is added. headers is
+// otlp+grpcs://HOST. With HTTP, the URL may have a path, and New adds OTLP's path to it. headers is the value of
 // OTEL_EXPORTER_OTLP_HEADERS, and own is ddtop's version.
 func New(u *url.URL, headers, own string) (*Collector, error) {
 	d := &Collector{own: own, parts: "sample types of a profile", missing: noProfiles, procedure: grpcProcedure}
@@ -157,7 +158,8 @@ const (
 // maxMessage limits the logged part of a server's message, in bytes.
 const maxMessage = 200
 
-// partial returns an error if the server refused a part of the request. The request must not be sent again.
+// partial returns an error if the server refused a part of the request. In this case the request must not be sent
+// again.
 func (d *Collector) partial(answer []byte) error {
 	rejected, message := uint64(0), ""
 	var inner error

@@ -1,5 +1,5 @@
 // Package protobuf writes and reads the fields of Protocol Buffers messages in their binary form. It has only what the
-// destinations of push need. Generated clients would bring ten megabytes of modules for four messages.
+// destinations of push need. Generated clients would need ten megabytes of modules for only four messages.
 package protobuf
 
 import (

@@ -1,5 +1,5 @@
 // Package pyroscope sends profiles to Pyroscope, or to Grafana Alloy. It calls push.v1.PusherService/Push by the
-// Connect protocol, with the unchanged pprof file and labels.
+// Connect protocol. The request has the pprof file unchanged, and labels.
 package pyroscope
 
 import (
@@ -19,14 +19,16 @@ import (
 )
 
 const (
-	// pushPath is the path of the procedure. It follows the URL's path.
+	// pushPath is the path of the procedure. It is added to the path of the URL.
 	pushPath     = "/push.v1.PusherService/Push"
 	tenantHeader = "X-Scope-OrgID"
-	// profileName is the first part of the profile types: ruby:wall-time:nanoseconds:wall-time:nanoseconds.
+	// profileName is the first part of the names that the server gives to profile types:
+	// ruby:wall-time:nanoseconds:wall-time:nanoseconds.
 	profileName = "ruby"
 	// contentType is the type of every request.
 	contentType = "application/proto"
-	// maxLabels bounds the labels of a profile, including the fixed ones. A server refuses more than 30.
+	// maxLabels bounds the number of labels of a profile, including the fixed ones. A server refuses a profile with
+	// more than 30.
 	maxLabels = 28
 	port      = "4040"
 )
@@ -51,9 +53,9 @@ type Server struct {
 	web               *push.Web
 }
 
-// New returns the destination of a URL: pyroscope+http://HOST:4040 or pyroscope+https://HOST. The URL may have a path
-// before Pyroscope's own, and a parameter tenant. User, password and tenant of the URL override the environment.
-// version is ddtop's version.
+// New returns the destination of a URL: pyroscope+http://HOST:4040 or pyroscope+https://HOST. The URL may have a path,
+// to which Pyroscope's path is added, and a parameter tenant. User, password and tenant of the URL override the
+// environment. version is ddtop's version.
 func New(u *url.URL, environment Access, version string) (*Server, error) {
 	d := &Server{version: version, access: environment, web: push.NewWeb("")}
 	scheme := strings.TrimPrefix(u.Scheme, "pyroscope+")
@@ -103,12 +105,11 @@ func (d *Server) Encode(p *push.Period) (push.Payload, error) {
 	return push.Payload{ContentType: contentType, Body: protobuf.AppendBytes(nil, fieldSeries, series)}, nil
 }
 
-// labelsOf returns a profile's labels in the order of their names. "_" replaces characters that a label's name cannot
-// have.
+// labelsOf returns a profile's labels, sorted by name. Characters that the name of a label cannot have become "_".
 func labelsOf(p *push.Period) push.Tags {
 	service := cmp.Or(p.Tags.Get("service"), p.Process.Title, "ruby")
 	session := fmt.Sprintf("%.8x", sha256.Sum256([]byte(p.Tags.Get("runtime-id"))))
-	// __session_id__ keeps processes apart that have all other labels the same; the server does not show it.
+	// __session_id__ distinguishes processes whose other labels are all the same. The server does not show it.
 	labels := push.Tags{{Key: "__name__", Value: profileName}, {Key: "__session_id__", Value: session}, {Key: "service_name", Value: service}, {Key: "pyroscope_spy", Value: "ddtop"}}
 	for _, t := range p.Tags {
 		if t.Key == "service" || t.Key == "runtime-id" || len(labels) >= maxLabels {
@@ -120,8 +121,8 @@ func labelsOf(p *push.Period) push.Tags {
 	return labels
 }
 
-// labelName makes a label's name from a tag's: letters, digits and "_". It does not begin with "__", which is
-// reserved for the server.
+// labelName makes the name of a label from the key of a tag: letters, digits and "_". It does not begin with "__",
+// because such names are reserved for the server.
 func labelName(key string) string {
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {

@@ -36,7 +36,7 @@ func TestURLs(t *testing.T) {
 	}
 }
 
-// TestLabels: whatever the names of tags are, a server accepts the names of their labels. There are at most maxLabels
+// TestLabels: whatever keys tags have, the names of their labels are valid for a server. There are at most maxLabels
 // labels.
 func TestLabels(t *testing.T) {
 	p := &push.Period{Process: push.Process{PID: 17, Title: "puma"}, From: time.Unix(1, 0), Tags: push.Tags{

@@ -23,20 +23,20 @@ import (
 )
 
 const (
-	// ending is the end of the name of a complete file. unfinished is the end of the name while the file is being
-	// written.
+	// ending is the end of a complete file's name. While a file is still being written, its name ends with unfinished
+	// instead.
 	ending     = ".spooled"
 	unfinished = ".tmp"
-	// marked is appended to an entry's name. The result is the name of the file with the entry's mark.
+	// marked is the end of the name of a file with a mark: the entry's name and then marked.
 	marked = ".mark"
 	// lockName is a file that is locked while a Queue has the folder open.
 	lockName = "lock"
 	// maxFile limits how much of one file is read, in bytes. maxFiles limits the files that are listed.
 	maxFile  = 1 << 30
 	maxFiles = 1 << 20
-	// maxNumber limits the number that an existing file may have. The numbers of entries are times in ns, and this
-	// limit is after the year 2100. New entries get larger numbers than existing ones, so enough numbers must be left
-	// above the limit.
+	// maxNumber limits the number in the name of an existing file. The numbers are times in ns, and maxNumber is a time
+	// after the year 2100. A new entry gets a larger number than all existing ones. So above the limit enough numbers
+	// must be left.
 	maxNumber = 1 << 62
 )
 
@@ -57,7 +57,7 @@ func (f *folder) root() *os.Root {
 	return f.dir
 }
 
-// remade returns how often the folder was missing and was made again.
+// remade returns how often the folder was made again because it was missing.
 func (f *folder) remade() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -206,8 +206,8 @@ func (f *folder) readMark(name string) Mark {
 	return m
 }
 
-// magic begins each file. The rest of the first line is the content's length in 16 hexadecimal digits, a space, and
-// its checksum (CRC-32C) in 8 digits. The content follows.
+// magic is the beginning of each file. The rest of the first line has the content's length in 16 hexadecimal digits, a
+// space, and its checksum (CRC-32C) in 8 digits. The content follows.
 const magic = "ddtop spool 1 "
 
 // headerSize is the length of a file's first line, in bytes.
@@ -217,8 +217,8 @@ func header(data []byte) string {
 	return fmt.Sprintf("%s%016x %08x\n", magic, len(data), crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)))
 }
 
-// write writes a file completely or not at all, even if the machine crashes. If the folder is missing, write makes it
-// again.
+// write writes a file completely or not at all, even if the machine crashes meanwhile. If the folder is missing, write
+// makes it again.
 func (f *folder) write(name string, data []byte) error {
 	err := f.writeTo(f.root(), name, data)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -254,7 +254,7 @@ func (f *folder) writeTo(dir *os.Root, name string, data []byte) (err error) {
 	return syncNames(dir)
 }
 
-// syncNames writes a folder's list of names to the disk.
+// syncNames makes sure that the names of a folder's files are on the disk.
 func syncNames(dir *os.Root) error {
 	d, err := dir.Open(".")
 	if err != nil {

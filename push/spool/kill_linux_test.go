@@ -19,8 +19,8 @@ import (
 // kills is how often the test kills a process at work.
 const kills = 200
 
-// TestKilled: if a process that uses a spool is killed at any instant, the spool can be read. Nothing that was put is
-// missing.
+// TestKilled: a process that uses a spool is killed at any instant. Afterwards the spool is readable, and has all
+// entries that the process had put into it and not removed.
 func TestKilled(t *testing.T) {
 	rubytest.OftenEnough(t)
 	self, err := os.Executable()
@@ -72,7 +72,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestFullDisk: on a full disk, the oldest entries make room. An entry that finds no room is kept in memory.
+// TestFullDisk: if the disk is full, the queue removes the oldest entries to make room. If there is still no room for a
+// new entry, the queue keeps the entry in memory.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("ddtop-test", dir, "tmpfs", 0, "size=256k"); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
-// TestPlanted: files that another user has put into the folder are neither read, nor sent, nor removed. A folder that
-// another user may write to is refused.
+// TestPlanted: ddtop neither reads, sends nor removes files that another user has put into the folder. It refuses a
+// folder that another user may write to.
 func TestPlanted(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
@@ -76,8 +76,8 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
-// TestHostileNames: files with names that ddtop does not give are left alone. They do not keep a spool from being
-// opened, and do not change the order.
+// TestHostileNames: files with names that ddtop does not use stay as they are. They do not prevent ddtop from opening
+// the spool, and do not change the order of its entries.
 func TestHostileNames(t *testing.T) {
 	dir := t.TempDir()
 	names := []string{

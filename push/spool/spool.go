@@ -1,10 +1,10 @@
-// Package spool keeps entries to be sent, oldest first, until the caller reports them as sent. It keeps them in a
-// folder, where they survive the end of ddtop, or in memory. Their number and their bytes are limited. If a new entry
-// does not fit, the oldest entries are dropped and counted.
+// Package spool keeps entries until the caller reports them as sent, and returns the oldest ones first. It keeps them
+// in memory, or in a folder, where they survive the end of ddtop. Their number and their bytes are limited. If a new
+// entry does not fit, the oldest entries are dropped and counted.
 //
 // In a folder each entry is a file. If ddtop or the machine crashes, a file is either complete or missing. To achieve
-// this, a file is written under another name, synced and then renamed. Its first line holds its length and a
-// checksum, so that a damaged file is never sent.
+// this, the package writes a file under another name, syncs it and then renames it. The first line of the file has its
+// length and a checksum, so that a damaged file is never sent.
 package spool
 
 import (
@@ -27,8 +27,8 @@ type Stats struct {
 	// memory, and are lost when ddtop ends.
 	Count, InMemory int
 	Bytes           int64
-	// Aside is the number of entries that are set aside. They wait until a certain time, and other entries are sent
-	// before them.
+	// Aside is the number of entries that are set aside: the sender waits until a certain time before it tries them
+	// again, and sends other entries first.
 	Aside int
 	// Dropped and DroppedBytes count entries dropped because of the limits, since Open.
 	Dropped, DroppedBytes int64
@@ -40,7 +40,7 @@ type Stats struct {
 
 // Errors of Put and Open. Callers test for them with errors.Is.
 var (
-	// ErrTooLarge means that one entry exceeds the limit. It is dropped and counted.
+	// ErrTooLarge means that a single entry is larger than the limit. It is dropped and counted.
 	ErrTooLarge = errors.New("it is larger than the spool may be")
 	// ErrNotOnDisk means that the entry is only in memory, because the folder could not be written to.
 	ErrNotOnDisk = errors.New("the spool's folder can't be written to; it is kept in memory")
@@ -64,26 +64,26 @@ type store interface {
 // errDamaged means that the content of a file is not what was written.
 var errDamaged = errors.New("it is damaged")
 
-// entry is one item to send. The order of names is the order of creation.
+// entry is one item to send. Sorted by name, entries are in the order in which they were made.
 type entry struct {
 	name string
 	size int64
-	// held is the content of an entry that is kept in memory. It is nil if the store has the content.
+	// held is the content of an entry that is only in memory. It is nil if the store has the content.
 	held []byte
 	mark Mark
 }
 
-// Mark is what the sender remembers about an entry. For an entry on disk, the numbers of failed tries and the time
-// Until are kept when ddtop ends. The rest is lost then.
+// Mark is what the sender notes about an entry. For an entry on disk, the numbers of failed tries and the time Until
+// are stored, and so survive the end of ddtop. The other fields do not.
 type Mark struct {
-	// Group is the service whose data the entry has. If the entries of one group are not accepted, entries of other
-	// groups are still sent. Group is empty until the entry has been read.
+	// Group is the service from which the entry's data is. If the destination does not accept the entries of one group,
+	// entries of other groups are still sent. Group is empty until the entry has been read.
 	Group string `json:"-"`
-	// Failed is the number of failed tries to send the entry. Blamed counts the failed tries for which the entry
-	// itself is likely the reason, because other entries were sent since the try before.
+	// Failed is the number of failed tries to send the entry. Blamed counts only failed tries for which the entry
+	// itself is probably the reason: other entries were sent between this try and the previous one.
 	Failed int `json:"failed"`
 	Blamed int `json:"blamed"`
-	// SentBefore is the number of entries that had been sent before the last try.
+	// SentBefore is how many entries had already been sent at the time of the last try.
 	SentBefore int64 `json:"-"`
 	// Until is the earliest time of the next try. It is zero if the entry is not set aside.
 	Until time.Time `json:"until"`
@@ -91,14 +91,14 @@ type Mark struct {
 	Held bool `json:"-"`
 }
 
-// maxUntil limits for how long an entry of an earlier run stays set aside. If the clock was set back since, Until can
-// be far in the future.
+// maxUntil limits how long an entry from an earlier run stays set aside. If the clock was set back in between, Until
+// can be far in the future.
 const maxUntil = time.Hour
 
-// kept returns the part of a mark that is kept when ddtop ends.
+// kept returns the part of a mark that survives the end of ddtop.
 func (m Mark) kept() Mark { return Mark{Failed: m.Failed, Blamed: m.Blamed, Until: m.Until.Round(0)} }
 
-// aside reports whether other entries are sent before this one.
+// aside reports whether the entry is set aside, so that other entries are sent first.
 func (m Mark) aside() bool { return m.Held || !m.Until.IsZero() }
 
 // A Queue is a queue with limits. One goroutine adds entries and another takes them. Any goroutine may call Stats. A
@@ -144,9 +144,9 @@ func Open(folder string, l Limits) (*Queue, error) {
 }
 
 // Put appends an entry. The caller must not change data afterwards. If the queue or the disk is full, Put drops the
-// oldest entries and counts them. If the folder cannot be written to, Put keeps the entry in memory and returns
-// ErrNotOnDisk. If Put returns ErrTooLarge, it has not kept the entry. The parameter now is the present time. The
-// entry's name is made from it, so that entries of several runs of ddtop are in order.
+// oldest entries and counts them. If it cannot write to the folder, Put keeps the entry in memory and returns
+// ErrNotOnDisk. If Put returns ErrTooLarge, it has not kept the entry. The parameter now is the present time. Put makes
+// the entry's name from it, so that entries of several runs of ddtop are in order.
 func (q *Queue) Put(now time.Time, data []byte) error {
 	size := int64(len(data))
 	if size > q.limits.Bytes {
@@ -194,8 +194,8 @@ func (q *Queue) write(name string, data []byte) error {
 	}
 }
 
-// makeRoom drops the oldest entries until count more entries with size bytes fit. It returns an error if a file could
-// not be removed. Such a file is sent again only after a restart of ddtop.
+// makeRoom drops the oldest entries until there is room for count more entries with size bytes in all. It returns an
+// error if a file could not be removed. Such a file would be sent again, but only after a restart of ddtop.
 func (q *Queue) makeRoom(count int, size int64) error {
 	var errs []error
 	for {
@@ -215,8 +215,9 @@ func (q *Queue) makeRoom(count int, size int64) error {
 	}
 }
 
-// drop removes an entry from the list and counts it. It takes the oldest entry for which its parameter may, a
-// function, returns true. Entries that are set aside are taken first. It never removes the entry that is being sent.
+// drop removes one entry from the list and counts it. It considers only entries for which the function may returns
+// true. Of these it takes the oldest one, but first those that are set aside. It never takes the entry that is being
+// sent.
 func (q *Queue) drop(may func(*entry) bool) (entry, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -268,15 +269,15 @@ func (q *Queue) nextName(now time.Time) string {
 	return nameOf(q.last)
 }
 
-// Oldest returns the oldest entry. It is Next without a condition.
+// Oldest returns the name and the data of the oldest entry. It does the same as Next without a condition.
 func (q *Queue) Oldest() (name string, data []byte, err error) {
 	name, data, _, err = q.Next(func(string, Mark) bool { return true })
 	return name, data, err
 }
 
-// Next returns the oldest entry for which its parameter may, a function, returns true, and the entry's name and mark.
-// The name is empty if there is no such entry. The Queue does not drop the entry until Remove, Next or Return is
-// called. Next removes and counts damaged files. It returns an error if a file cannot be read at present.
+// Next returns the oldest entry for which the function may returns true: its name, its data and its mark. The name is
+// empty if there is no such entry. The Queue does not drop this entry until Remove, Next or Return is called. Next
+// removes damaged files and counts them. It returns an error if a file cannot be read at present.
 func (q *Queue) Next(may func(name string, m Mark) bool) (name string, data []byte, mark Mark, err error) {
 	for {
 		e, ok := q.take(may)
@@ -302,7 +303,7 @@ func (q *Queue) Next(may func(name string, m Mark) bool) (name string, data []by
 	}
 }
 
-// take finds the entry for Next, and protects it from being dropped.
+// take finds the entry for Next, and marks it as being sent, so that it is not dropped.
 func (q *Queue) take(may func(name string, m Mark) bool) (entry, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -316,7 +317,7 @@ func (q *Queue) take(may func(name string, m Mark) bool) (entry, bool) {
 	return entry{}, false
 }
 
-// Return gives back the entry that Next returned. From now on it may be dropped.
+// Return tells the queue that the entry that Next returned is not being sent now. From then on the queue may drop it.
 func (q *Queue) Return() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -352,8 +353,8 @@ func (q *Queue) note(name string, m Mark) (keep bool) {
 	return keep
 }
 
-// Remove removes an entry. The caller has sent it, or has found that it can never be sent. If the entry does not
-// exist, Remove does nothing.
+// Remove removes an entry that the caller has sent, or can never send. If the entry does not exist, Remove does
+// nothing.
 func (q *Queue) Remove(name string) error {
 	q.mu.Lock()
 	onDisk := false

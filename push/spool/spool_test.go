@@ -102,8 +102,8 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// TestTheOneBeingSentStays: an entry that is being sent is not dropped. Otherwise it would count both as sent and as
-// dropped.
+// TestTheOneBeingSentStays: the queue does not drop the entry that is being sent. Otherwise the entry would count as
+// sent and also as dropped.
 func TestTheOneBeingSentStays(t *testing.T) {
 	both(t, Limits{Bytes: 100, Count: 2}, func(t *testing.T, q *Queue) {
 		put(t, q, "a")
@@ -175,7 +175,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// failing is a store whose writes fail with err. They succeed if err is nil.
+// failing is a store whose writes fail with the error err. If err is nil, they succeed.
 type failing struct {
 	store
 	err error
@@ -188,7 +188,8 @@ func (f *failing) write(name string, data []byte) error {
 	return f.store.write(name, data)
 }
 
-// TestDiskThatFails: if an entry cannot be written, the queue keeps it in memory, and it comes out in its turn.
+// TestDiskThatFails: if an entry cannot be written to the disk, the queue keeps it in memory. The entry keeps its place
+// in the order.
 func TestDiskThatFails(t *testing.T) {
 	q := open(t, t.TempDir(), Limits{1000, 10})
 	defer q.Close()
@@ -263,8 +264,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// fillAndEmpty puts entries and removes them until it is killed. It prints "+N" after each put, and "-N" before each
-// removal.
+// fillAndEmpty puts entries into a queue and removes them, until the process is killed. It prints "+N" after each put,
+// and "-N" before each removal.
 func fillAndEmpty(dir string) {
 	fail := func(err error) {
 		if err != nil {
@@ -296,8 +297,8 @@ func fillAndEmpty(dir string) {
 	}
 }
 
-// checkKilled compares the spool of a killed process with what the process printed. All entries that were put and not
-// removed must be there, in order and whole.
+// checkKilled compares the spool of a killed process with what the process has printed. The spool must have all entries
+// that were put and not removed, in order and complete.
 func checkKilled(t *testing.T, dir string, said io.Reader, there map[int]bool) {
 	t.Helper()
 	for {
@@ -345,8 +346,8 @@ func checkKilled(t *testing.T, dir string, said io.Reader, there map[int]bool) {
 	}
 }
 
-// TestMarksOutliveTheQueue: the mark of an entry survives a restart, except for what concerns one run. The mark is
-// removed with its entry.
+// TestMarksOutliveTheQueue: the mark of an entry survives a restart, except for the fields that are only about one run.
+// When the entry is removed, its mark is removed, too.
 func TestMarksOutliveTheQueue(t *testing.T) {
 	dir := t.TempDir()
 	q := open(t, dir, Limits{1000, 10})

@@ -86,7 +86,7 @@ func connect(t *testing.T, l net.Listener, text string) net.Conn {
 	return c
 }
 
-// answered asks for the figures, and fails the test unless they come.
+// answered requests the figures, and fails the test if they do not come.
 func answered(t *testing.T, l net.Listener) {
 	t.Helper()
 	if status, text := get(t, "GET", "http://"+l.Addr().String()+"/metrics", ""); status != 200 || !strings.Contains(text, "ddtop_processes 2\n") {
@@ -94,8 +94,8 @@ func answered(t *testing.T, l net.Listener) {
 	}
 }
 
-// TestFlood: however many connections come, the server serves 64 at a time. A client that sends a request still gets
-// its answer.
+// TestFlood: however many clients connect, the server has at most 64 open connections. A client that sends a request
+// still gets its answer.
 func TestFlood(t *testing.T) {
 	for _, text := range []string{"", "GET /metrics HTTP/1.1\r\nX: "} {
 		t.Run(fmt.Sprintf("%q", text), func(t *testing.T) {
@@ -114,8 +114,8 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// TestHalfOpen: a connection without a whole request is closed after the time for a header, even if it sends a byte
-// now and then.
+// TestHalfOpen: if a client never completes its request, the server closes the connection after the time that a header
+// may take. Sending a byte now and then does not extend this time.
 func TestHalfOpen(t *testing.T) {
 	t.Parallel()
 	l := serveCounted(t, figures)
@@ -138,7 +138,7 @@ func TestHalfOpen(t *testing.T) {
 	}
 }
 
-// TestSlowReaders: clients that ask and do not read their answers do not keep other clients from getting theirs.
+// TestSlowReaders: some clients send requests and never read the answers. Other clients still get theirs.
 func TestSlowReaders(t *testing.T) {
 	t.Parallel()
 	big := figures()
@@ -151,7 +151,7 @@ func TestSlowReaders(t *testing.T) {
 		if err := c.SetReadDeadline(time.Now().Add(5 * answerPatience)); err != nil {
 			t.Fatal(err)
 		}
-		// On a full machine, the answer may be that too many clients ask at a time.
+		// On a busy machine, the answer may also be that too many clients have asked at the same time.
 		begin := make([]byte, len("HTTP/1.1 200"))
 		if _, err := io.ReadFull(c, begin); err != nil || !strings.HasPrefix(string(begin), "HTTP/1.1 ") {
 			t.Fatalf("the request of client %d is not answered: %q, %v", i, begin, err)

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// table is a listener with a limit on open connections. If the limit is reached, a new connection replaces the oldest
-// one that has not sent its request. If all have sent theirs, it replaces the oldest one. So a client that has sent
-// its whole request gets its answer, no matter how many others hold connections open. While all open connections are
-// too young to be closed, new ones wait in the kernel's queue.
+// table is a listener with a limit on open connections. If the limit is reached, it closes one connection for each new
+// one. It closes the oldest connection that has not sent its request. If all have sent theirs, it closes the oldest
+// connection. So a client that has sent its whole request gets its answer, however many others keep connections open.
+// While all open connections are too young to be closed, new ones wait in the kernel's queue.
 type table struct {
 	net.Listener
 	closed chan struct{}
@@ -34,7 +34,7 @@ func newTable(l net.Listener) *table {
 	return &table{Listener: l, closed: make(chan struct{}), freed: make(chan struct{}, 1)}
 }
 
-// Accept waits for a connection, and then until the table has a place for it. It returns the listener's errors
+// Accept waits for a connection, and then until the table has room for it. It returns the errors of the listener
 // unchanged.
 func (t *table) Accept() (net.Conn, error) {
 	c, err := t.Listener.Accept()
@@ -60,8 +60,8 @@ func (t *table) Accept() (net.Conn, error) {
 	}
 }
 
-// enter adds a connection to the table. If the table is full, it closes another one. If no connection may be closed
-// yet, ok is false, and wait is the time until one may be.
+// enter adds a connection to the table. If the table is full, it closes another connection. If none may be closed yet,
+// ok is false, and wait is the time until one may be closed.
 func (t *table) enter(one *conn) (wait time.Duration, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -79,8 +79,9 @@ func (t *table) enter(one *conn) (wait time.Duration, ok bool) {
 }
 
 // victim returns the index of the connection to close next, and how long it must still stay open. There are two
-// candidates: the oldest connection that has not sent its request, and the oldest one that has. victim takes the first
-// if its time is up, otherwise the one whose time is up sooner. The caller must hold mu.
+// candidates: the oldest connection that has not sent its request, and the oldest one that has. If the time of the
+// first is over, victim returns the first. Otherwise it returns the one whose time is over sooner. The caller must hold
+// mu.
 func (t *table) victim() (at int, wait time.Duration) {
 	wait = answerGrace
 	for _, kind := range []struct {
@@ -121,7 +122,8 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// CloseWrite lets the client read the whole answer before the connection is closed.
+// CloseWrite closes only the sending side, so that the client can read the whole answer before the connection is
+// closed.
 func (c *conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

@@ -19,14 +19,15 @@ import (
 const (
 	// maxConnections limits the open connections. Each needs a descriptor and about 10 kB of memory.
 	maxConnections = 64
-	// grace is how long a connection may stay open without a request, while others wait because of maxConnections. A
-	// client on the same machine sends its request within this time. If the connection waited in the kernel's queue,
-	// its request has arrived already. A full queue of 4,096 connections is served in about three seconds. answerGrace
-	// is the same limit for a connection that is being answered. With this value, 64 clients that read slowly still
-	// leave room for 200 others per second.
+	// grace is how long a connection may stay open without a request, if others wait because of maxConnections. A
+	// client on the same machine sends its request within this time. If the connection has waited in the kernel's
+	// queue, its request has already arrived. A full queue of 4,096 connections is served in about three seconds.
+	//
+	// answerGrace is the same limit for a connection that is being answered. With this value, 64 clients that read
+	// slowly still leave room for 200 others per second.
 	grace       = 50 * time.Millisecond
 	answerGrace = 300 * time.Millisecond
-	// maxAtOnce limits the requests that are answered at the same time. Further clients get an answer that asks them
+	// maxAtOnce limits the requests that are answered at the same time. Further clients get status 503, which asks them
 	// to try again.
 	maxAtOnce = 8
 	// headerPatience limits how long a request may take to arrive.
@@ -37,8 +38,8 @@ const (
 	maxHeader = 16 << 10
 )
 
-// ParseAddress turns "9464", ":9464" or "HOST:9464" into an address to listen at. The default host is the loopback
-// address. loopback is true if only this machine can connect to the address.
+// ParseAddress turns "9464", ":9464" or "HOST:9464" into an address to listen on. Without a host, it is the loopback
+// address. loopback is true if only programs on this machine can connect to the address.
 func ParseAddress(text string) (address string, loopback bool, err error) {
 	host, port := "", text
 	if _, numErr := strconv.ParseUint(text, 10, 16); numErr != nil {
@@ -68,9 +69,9 @@ type Server struct {
 	done   chan struct{}
 }
 
-// Serve answers requests at a listener until Close, which also closes the listener. It calls figures for each
-// request, from any goroutine. If loopback is true, it answers only requests whose Host is localhost or an IP
-// address. So a web page cannot read the figures through a host name of its own that resolves to this machine.
+// Serve answers requests on a listener until Close, which also closes the listener. It calls figures for each request,
+// from any goroutine. If loopback is true, it answers only requests whose Host is localhost or an IP address. Otherwise
+// a web page could read the figures through a host name of its own that resolves to this machine.
 func Serve(l net.Listener, loopback bool, figures func() *Figures) *Server {
 	places := make(chan struct{}, maxAtOnce)
 	mux := http.NewServeMux()
@@ -147,7 +148,7 @@ func namesLoopback(host string) bool {
 }
 
 // writeHealth reports that ddtop works, and the state of each destination. A failing destination does not make ddtop
-// unhealthy. A restart would not help, and ddtop keeps what it could not send.
+// unhealthy, because a restart would not help, and ddtop keeps the profiles that it could not send.
 func writeHealth(w io.Writer, f *Figures) error {
 	if _, err := fmt.Fprintf(w, "ok\nfollowing %d processes\n", f.Processes); err != nil {
 		return err

@@ -98,8 +98,8 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// TestExact: with exact mode, the figures show how many processes are followed exactly. They also name the processes
-// that are only sampled for a while, with the reason and the end of this time.
+// TestExact: with exact mode, the figures have the number of processes that are followed exactly. They also list the
+// processes in which exact mode pauses, with the reason and the end of the pause.
 func TestExact(t *testing.T) {
 	at := serve(t, true, func() *Figures {
 		f := figures()
@@ -121,7 +121,8 @@ func TestExact(t *testing.T) {
 	}
 }
 
-// TestManyAtOnce: if too many clients ask at a time, a further client gets status 503. The others get their answers.
+// TestManyAtOnce: if too many clients ask at the same time, a further client gets status 503. The others still get
+// their answers.
 func TestManyAtOnce(t *testing.T) {
 	release, asked := make(chan struct{}), make(chan struct{}, maxAtOnce)
 	at := serve(t, true, func() *Figures {
@@ -133,7 +134,8 @@ func TestManyAtOnce(t *testing.T) {
 	var mu sync.Mutex
 	got := make(map[int]int)
 	ask := func() {
-		// An answer that takes longer than the server's patience is cut off. The status stays zero then.
+		// If an answer takes longer than the server's patience (answerPatience), it is cut off. The status then stays
+		// zero.
 		status := 0
 		if resp, err := http.Get("http://" + at + "/metrics"); err == nil {
 			status = resp.StatusCode
@@ -152,7 +154,7 @@ func TestManyAtOnce(t *testing.T) {
 	refused, _ := get(t, "GET", "http://"+at+"/metrics", "")
 	close(release)
 	wg.Wait()
-	// On a very full machine, an answer may take longer than the server's patience. So a status may be zero.
+	// On a busy machine, an answer may take longer than the server's patience, so a status of zero is allowed.
 	if refused != 503 || got[503] > 0 {
 		t.Errorf("the one too many: %d; the others: %s", refused, fmt.Sprint(got))
 	}

@@ -25,8 +25,8 @@ type Figures struct {
 	// Processes is the number of followed processes.
 	Processes int
 	Services  []Service
-	// Watched is true if findings are watched. Findings are the findings of services. LeftOut is the number of
-	// messages about findings that were not sent, because there were too many.
+	// Watched is true if ddtop watches for findings. Findings are the counts of findings by service. LeftOut is the
+	// number of messages about findings that were not sent, because there were too many.
 	Watched  bool
 	Findings []alert.Count
 	LeftOut  int64
@@ -43,28 +43,29 @@ type Exact struct {
 	Resting   []Resting
 }
 
-// Resting is a process in which exact mode ended by itself. Why is a clause, and Until is the time of the next attempt.
+// Resting is a process in which exact mode has ended itself and pauses. Why is the reason, as a clause. Until is the
+// time of the next attempt.
 type Resting struct {
 	PID   int
 	Why   string
 	Until time.Time
 }
 
-// A Service holds the figures of the processes of one service, including ended ones.
+// A Service has the figures of one service: sums over its processes, including processes that have ended.
 type Service struct {
 	Name string
 	// Processes is the number of processes that are followed now.
 	Processes int
-	// ObservedNS is the measured time. HeldNS is the time in which a thread held the GVL, summed over ractors.
-	// WaitingNS is the time in which threads waited for the GVL, summed over threads. GCNS is the time of garbage
-	// collection.
+	// ObservedNS is how long processes were measured. HeldNS is the time in which a thread held the GVL, summed over
+	// ractors. WaitingNS is the time in which threads waited for the GVL, summed over threads. GCNS is the time of
+	// garbage collection.
 	ObservedNS, HeldNS, WaitingNS, GCNS int64
-	// Waits counts ended waits by the upper bound of their length, in Buckets. Its last element counts longer waits.
+	// Waits counts ended waits by length, with the upper bounds in Buckets. Its last element counts longer waits.
 	// WaitsNS is the sum of the upper bounds.
 	Waits   [len(Buckets) + 1]int64
 	WaitsNS int64
-	// P99NS is the 99th percentile of the lower bounds of the waits in the last one to two minutes. It is zero if
-	// there was no wait.
+	// P99NS is the 99th percentile of the waits in the last one to two minutes. Each wait counts with the lower bound
+	// of its length. P99NS is zero if there was no wait.
 	P99NS int64
 	// Backlog is the number of connections and requests that wait for a thread of the service. BacklogKnown is true
 	// if this number is known.
@@ -74,13 +75,13 @@ type Service struct {
 	TooFew bool
 }
 
-// Buckets are the upper bounds of the lengths by which waits are counted.
+// Buckets are the lengths by which waits are counted. Each is the upper bound of one group of waits.
 var Buckets = [...]time.Duration{
 	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
 	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second,
 }
 
-// Bucket returns the index in Waits for a wait of ns.
+// Bucket returns the index in Waits at which a wait of ns is counted.
 func Bucket(ns int64) int {
 	for i, b := range Buckets {
 		if ns <= int64(b) {
@@ -92,10 +93,10 @@ func Bucket(ns int64) int {
 
 func seconds(ns int64) float64 { return float64(ns) / 1e9 }
 
-// page holds the metrics of one moment, by their names.
+// page holds the metrics of the status page at one moment, by their names.
 type page struct {
 	metrics map[string]*metric
-	// kind and help belong to the metric that is being added. err is the first error.
+	// kind and help are for the metric whose values are being added. err is the first error.
 	kind, help string
 	err        error
 }
@@ -106,19 +107,20 @@ type metric struct {
 	values     []value
 }
 
-// value has the lines of one set of labels.
+// value has the lines of a metric for one set of labels.
 type value struct{ labels, lines string }
 
-// metric begins a metric: its kind (counter, gauge, histogram) and its description.
+// metric begins a metric. kind is its type (counter, gauge, histogram), and help its description.
 func (p *page) metric(kind, help string) { p.kind, p.help = kind, help }
 
-// value adds a value of the metric. labels has names and values alternately, in the order of the names.
+// value adds a value of the current metric. labels has names and values in turn, sorted by name.
 func (p *page) value(name string, v float64, labels ...string) {
 	of := labelText(labels)
 	p.add(name, value{labels: of, lines: name + braced(of) + " " + number(v) + "\n"})
 }
 
-// histogram adds a histogram: how many values are in each of Buckets, how many are larger, and the sum of all.
+// histogram adds a histogram. counts has the number of values in each of Buckets, and at the end the number of larger
+// values. sum is the sum of all values.
 func (p *page) histogram(name string, counts *[len(Buckets) + 1]int64, sum float64, labels ...string) {
 	of, n := labelText(labels), int64(0)
 	var b strings.Builder
@@ -134,7 +136,8 @@ func (p *page) histogram(name string, counts *[len(Buckets) + 1]int64, sum float
 	p.add(name, value{of, b.String()})
 }
 
-// add adds a value. Two values with the same name and labels are an error, because Prometheus refuses such a page.
+// add adds a value. If there is already a value with the same name and labels, this is an error, because Prometheus
+// would refuse the page.
 func (p *page) add(name string, v value) {
 	m := p.metrics[name]
 	if m == nil {
@@ -149,7 +152,8 @@ func (p *page) add(name string, v value) {
 	m.values = append(m.values, v)
 }
 
-// escapes and labelEscapes replace characters that descriptions, or values of labels, cannot contain.
+// escapes and labelEscapes replace characters that are not allowed in descriptions (escapes) and in values of labels
+// (labelEscapes).
 var escapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`)
 var labelEscapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 
@@ -249,7 +253,7 @@ func (p *page) findings(f *Figures) {
 	p.others("ddtop_captures", "Files of captures", f.Captures)
 }
 
-// others adds the metrics of the destinations for messages and captures.
+// others adds the metrics of the destinations to which messages or captures go.
 func (p *page) others(prefix, what string, all []push.Stats) {
 	for _, m := range []struct {
 		name, kind, help string
@@ -305,10 +309,10 @@ func (p *page) destinations(all []push.Stats) {
 	}
 }
 
-// p99 is the name of the only figure of services that is left out if there were too few samples.
+// p99 is the name of a metric of services. It is the only one that is left out if there were too few samples.
 const p99 = "ddtop_gvl_wait_p99_seconds"
 
-// backlog is the name of the figure of services that only servers have.
+// backlog is the name of a metric of services. Only services whose processes are servers have it.
 const backlog = "ddtop_backlog"
 
 func (p *page) services(all []Service) {

@@ -2,10 +2,11 @@ package bpf
 
 import "github.com/cilium/ebpf/asm"
 
-// NoWakeup adds an entry to a ring without waking its reader, which polls (BPF_RB_NO_WAKEUP).
+// NoWakeup is the flag to add an entry to a ring without waking the ring's reader (BPF_RB_NO_WAKEUP). The reader polls
+// instead.
 const NoWakeup = 1
 
-// ForceWakeup makes each entry of a ring wake its reader (BPF_RB_FORCE_WAKEUP).
+// ForceWakeup is the flag to wake the ring's reader for this entry (BPF_RB_FORCE_WAKEUP).
 const ForceWakeup = 2
 
 // ReadTo emits the instructions that read from the process's address in R3 to an offset on the program's stack. If

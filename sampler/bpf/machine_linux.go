@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Machine has the facts that decide whether programs can be loaded. Tests set them.
+// Machine has the facts about a machine that decide whether ddtop can load programs into its kernel. Tests make up such
+// facts.
 type Machine struct {
 	Release, Arch string
 	// Effective are the capabilities that ddtop has (CapEff of /proc/self/status).
@@ -21,7 +22,7 @@ type Machine struct {
 	Lockdown string
 	// Namespace is the inode of ddtop's PID namespace.
 	Namespace uint64
-	// ClockMoved is true if CLOCK_MONOTONIC differs for ddtop and for the programs (time_namespaces(7)).
+	// ClockMoved is true if ddtop reads another CLOCK_MONOTONIC than the programs in the kernel (time_namespaces(7)).
 	ClockMoved bool
 	// Program is the path of ddtop.
 	Program string
@@ -100,8 +101,8 @@ func (m *Machine) Before(major, minor int) (bool, error) {
 // Has reports whether ddtop has a capability.
 func (m *Machine) Has(capability int) bool { return m.Effective>>capability&1 != 0 }
 
-// Check returns why programs that need at least Linux major.minor cannot be loaded. It returns nil if they can.
-// Reading the target's memory needs other rights.
+// Check returns an error that says why programs that need at least Linux major.minor cannot be loaded. It returns nil
+// if they can be loaded. It does not check whether ddtop may read the target's memory, which needs other rights.
 func (m *Machine) Check(major, minor int) error {
 	old, err := m.Before(major, minor)
 	switch {

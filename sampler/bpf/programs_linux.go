@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// License is the license that programs must state to be allowed to read memory.
+// License is the license that programs state. The kernel lets only programs with a GPL-compatible license read memory.
 const License = "Dual MIT/GPL"
 
 // maxTargets limits the processes that a set of programs follows at once.
@@ -27,7 +27,7 @@ type Programs struct {
 }
 
 // Types returns the kernel's description of its types (BTF). The error is ErrKernel. Load uses the same description,
-// then drops it.
+// and afterwards frees it.
 func (p *Programs) Types() (*btf.Spec, error) {
 	if p.types == nil {
 		p.types = btf.NewCache()
@@ -68,8 +68,8 @@ func (p *Programs) Ring(name string, bytes uint32) (fd int, r *Ring, err error) 
 	return m.FD(), r, nil
 }
 
-// Load loads programs by their names in the result. It is faster than one call for each, because the library then reads
-// the kernel's description of its tracepoints once.
+// Load loads programs by name, and returns them under the same names. One call for all is faster than one call for
+// each, because the library then reads the kernel's description of its tracepoints only once.
 func (p *Programs) Load(specs map[string]*ebpf.ProgramSpec) (map[string]*ebpf.Program, error) {
 	types := p.types
 	p.types = nil
@@ -92,12 +92,12 @@ func (p *Programs) Attach(program *ebpf.Program, tracepoint string) error {
 	return nil
 }
 
-// Closes makes Close call f, before the functions that were added earlier.
+// Closes adds a function that Close calls. Close calls the functions in reverse order.
 func (p *Programs) Closes(f func() error) { p.closing = append(p.closing, f) }
 
-// StartClocks runs a program on each CPU once in a period of that CPU's time. The period is attr.Sample, in ns. A
-// clock with a rate is not used, because the kernel can double its period. StartClocks calls opened with the
-// descriptor of each clock before the clock starts.
+// StartClocks starts a clock on each CPU, which runs a program once in each period of the CPU's time. The period is
+// attr.Sample, in ns. A clock with a fixed rate is not used instead, because the kernel can double its period.
+// StartClocks calls opened with the descriptor of each clock before the clock starts.
 func (p *Programs) StartClocks(program *ebpf.Program, attr unix.PerfEventAttr, opened func(fd int) error) error {
 	attr.Type, attr.Config = unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_CPU_CLOCK
 	attr.Bits |= unix.PerfBitDisabled
@@ -137,8 +137,8 @@ func (p *Programs) Close() error {
 	return errors.Join(errs...)
 }
 
-// CountersOf reads the value of a process in a map that Targets made. It returns a function that returns the word at
-// an offset in this value. place is the offset in bytes.
+// CountersOf reads the value of a process in a map that Targets made. It returns a function that reads words from this
+// copy. place is the offset of a word in bytes.
 func CountersOf(targets *ebpf.Map, pid int) (func(place int) uint64, error) {
 	b := make([]byte, targets.ValueSize())
 	if err := targets.Lookup(uint32(pid), &b); err != nil {

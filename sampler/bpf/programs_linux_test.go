@@ -9,8 +9,8 @@ type loaded struct{ closed int }
 
 func (l *loaded) Close() error { l.closed++; return nil }
 
-// TestShared: the first user loads the programs, and the last one removes them. If the first user cannot be added, its
-// programs are removed, too.
+// TestShared: the first process loads the programs, and the last one removes them. If the first process cannot be
+// added, the programs that it loaded are removed, too.
 func TestShared(t *testing.T) {
 	var s Shared[*loaded]
 	var all []*loaded

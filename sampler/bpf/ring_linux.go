@@ -10,13 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Ring reads a ring of the kernel (BPF_MAP_TYPE_RINGBUF) in place. The library's reader is not used, because it spins
-// while an entry is reserved but not submitted. This can take long if the target's thread loses its CPU during a copy.
+// Ring reads a ring of the kernel (BPF_MAP_TYPE_RINGBUF) in place. It replaces the library's reader, which loops
+// without pause while an entry is reserved but not finished. Such a loop can last long if the target's thread loses its
+// CPU while it writes the entry.
 type Ring struct {
 	consumer, producer []byte
 	data               []byte // the ring, mapped twice in a row; a part of producer
 	size               uint64
-	// held is the largest number of bytes that can have waited in the ring between the last two calls of Read.
+	// held is the largest number of bytes that the ring can have contained between the last two calls of Read.
 	held uint64
 }
 
@@ -42,8 +43,8 @@ func NewRing(m *ebpf.Map) (*Ring, error) {
 	return &Ring{consumer: consumer, producer: producer, data: producer[page:], size: uint64(size)}, nil
 }
 
-// Read calls emit with the entries submitted since the last call, up to the first unfinished one. The bytes are valid
-// during the call.
+// Read calls emit with the entries that were submitted since the last call. It stops at the first unfinished entry. The
+// bytes are valid only during the call of emit.
 func (r *Ring) Read(emit func([]byte) error) error {
 	at, end := (*uint64)(unsafe.Pointer(&r.consumer[0])), (*uint64)(unsafe.Pointer(&r.producer[0]))
 	from := atomic.LoadUint64(at)
@@ -81,8 +82,8 @@ func (r *Ring) Empty() bool {
 	return atomic.LoadUint64(end) == atomic.LoadUint64(at)
 }
 
-// Full reports whether an entry of n bytes may have had no room between the last two calls of Read. The kernel keeps at
-// least one byte of the ring free.
+// Full reports whether the ring may have been too full for an entry of n bytes between the last two calls of Read. The
+// kernel keeps at least one byte of the ring free.
 func (r *Ring) Full(n int) bool { return r.held+entryHead+(uint64(n)+7)&^7 >= r.size }
 
 // Close unmaps the ring.

@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// maxFrames and maxValues limit the sizes of a stack's control frames and of its values, in bytes. A larger stack
-	// is not copied. A frame has 56 or 64 bytes, so 256 frames fit. valueSlack bytes of values beyond the stack
-	// pointer are copied too, because a JIT can leave an old stack pointer.
+	// maxFrames and maxValues limit the sizes of a Ruby stack's two parts, in bytes: its control frames and its values.
+	// A larger stack is not copied. A frame has 56 or 64 bytes, so 256 frames fit. valueSlack bytes of values beyond
+	// the stack pointer are copied too, because a JIT can leave an old stack pointer.
 	maxFrames, maxValues, valueSlack = 16 << 10, 24 << 10, 512
 	// maxStackSize is the largest plausible size of a VM's stack: 1 GB, in words of 8 bytes.
 	maxStackSize = 1 << 27
 )
 
-// Offsets in the copy of a stack in its ring. After these words there is room for the frames, then for the values.
+// Offsets in the ring's entry for a copied stack. After these words there is room for the frames, then for the values.
 const (
 	stackAtNS = 8 * iota
 	stackTID
@@ -41,13 +41,13 @@ const (
 	frameSP                                             = 8
 )
 
-// StackPlaces has the descriptor of the ring for copies of stacks, and offsets on a program's stack. The copy contains
-// the values at NS and TID, and at TGID if TGID is not 0. At Context there is room for ContextSize bytes, at each of
-// the others for a word.
+// StackPlaces says where CopyStack finds its data. Ring is the descriptor of the ring for copies of stacks. The other
+// places are offsets on the BPF program's own stack. The program has put the values for the copy at NS and TID, and at
+// TGID if TGID is not 0. At Context there is room for ContextSize bytes, and at each other place for one word.
 type StackPlaces struct {
 	Ring                                       int
 	NS, TID, TGID, Context, SP, Frames, Values int16
-	// Running is true if the thread was interrupted while it ran. The copy records it.
+	// Running is true if the copy is made when the thread was interrupted while it ran. The copy records this.
 	Running bool
 	// More is how many further bytes the ring's entry has after the copy. Also are the instructions that fill these
 	// bytes. They find the address of the entry in R8, and must not change R8. More and Also can be zero.
@@ -55,9 +55,9 @@ type StackPlaces struct {
 	Also asm.Instructions
 }
 
-// CopyStack emits the instructions that copy the Ruby stack of the current thread. R3 must have the address of the
-// thread's execution context. If the stack cannot be copied, the instructions jump to the label named by the parameter
-// or. They may overwrite R6 and R8.
+// CopyStack emits the instructions that copy the Ruby stack of the current thread into the ring. R3 must have the
+// address of the thread's execution context. If the stack cannot be copied, the instructions jump to a label, whose
+// name is the parameter or. They may overwrite R6 and R8.
 func CopyStack(at StackPlaces, or string) asm.Instructions {
 	var ins asm.Instructions
 	ins = append(ins, ReadTo(at.Context, ContextSize)...)
@@ -73,7 +73,8 @@ func CopyStack(at StackPlaces, or string) asm.Instructions {
 		asm.StoreMem(asm.RFP, at.Context+contextWords, asm.R1, asm.DWord), // from here on the stack's end
 		asm.StoreMem(asm.RFP, at.Frames, asm.R2, asm.DWord),
 		asm.JGT.Imm(asm.R2, maxFrames, or),
-		// Copy the values up to the innermost frame's stack pointer and valueSlack beyond it, but not the frames.
+		// The VM's stack has the values at one end and the control frames at the other. Copy only the values here: up
+		// to the innermost frame's stack pointer, and valueSlack bytes beyond it.
 		asm.Add.Imm(asm.R3, frameSP),
 	)
 	ins = append(ins, ReadTo(at.SP, 8)...)
@@ -88,7 +89,8 @@ func CopyStack(at StackPlaces, or string) asm.Instructions {
 		asm.JLE.Reg(asm.R1, asm.R2, "values fit"),
 		asm.Mov.Reg(asm.R1, asm.R2),
 		asm.StoreMem(asm.RFP, at.Values, asm.R1, asm.DWord).WithSymbol("values fit"),
-		// Copy into the ring at once: if this thread loses the CPU, another one would overwrite a buffer of the CPU.
+		// Copy straight into the ring, not into a buffer of the CPU. If this thread lost the CPU, another thread would
+		// overwrite such a buffer.
 		asm.LoadMapPtr(asm.R1, at.Ring),
 		asm.Mov.Imm(asm.R2, StackSize+at.More),
 		asm.Mov.Imm(asm.R3, 0),
@@ -111,7 +113,8 @@ func CopyStack(at StackPlaces, or string) asm.Instructions {
 		ins = append(ins, asm.LoadMem(asm.R1, asm.RFP, at.TGID, asm.Word), asm.StoreMem(asm.R8, stackTGID, asm.R1, asm.Word))
 	}
 	ins = append(ins,
-		// The kernel's verifier accepts a copy only if its bounds are checked right before it.
+		// The kernel's verifier accepts a copy only if the instructions check its bounds immediately before it. So
+		// check them again here.
 		asm.LoadMem(asm.R2, asm.RFP, at.Frames, asm.DWord),
 		asm.JEq.Imm(asm.R2, 0, "discard"),
 		asm.JGT.Imm(asm.R2, maxFrames, "discard"),
@@ -138,8 +141,8 @@ func CopyStack(at StackPlaces, or string) asm.Instructions {
 }
 
 // NoStack emits the instructions that make an entry like CopyStack's for a thread without a Ruby stack. All fields of
-// the Ruby stack, such as CFP, are 0. If there is no room, it jumps to the label named by the parameter or. It may
-// overwrite R8.
+// the Ruby stack, such as CFP, are 0. If the ring has no room, the instructions jump to a label, whose name is the
+// parameter or. They may overwrite R8.
 func NoStack(at StackPlaces, or string) asm.Instructions {
 	ins := asm.Instructions{
 		asm.LoadMapPtr(asm.R1, at.Ring), asm.Mov.Imm(asm.R2, StackSize+at.More), asm.Mov.Imm(asm.R3, 0),

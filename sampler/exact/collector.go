@@ -7,10 +7,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxQueued limits the changes that wait for their sample, about 7 MB. If there are more, all of them are dropped.
+// maxQueued limits the changes that wait for their sample to about 7 MB. If there are more, the Collector drops all of
+// them.
 const maxQueued = 2 * sampler.MaxChanges
 
-// List has the threads of a sample, by the addresses of their rb_thread_t. A published List is never changed.
+// List has the threads of a sample. It finds a thread by the address of its rb_thread_t. A List is not changed after it
+// was published.
 type List struct{ byAddress map[uint64]listed }
 
 type listed struct {
@@ -26,8 +28,8 @@ func (l *List) Add(address uint64, id sampler.ThreadID, tid int32) {
 	l.byAddress[address] = listed{id, tid}
 }
 
-// Thread returns the thread at an address. It returns zero if there is no thread, or if the thread there has another
-// native thread than tid.
+// Thread returns the thread at an address. It returns zero if there is no thread, or if the native thread of the thread
+// there is not tid.
 func (l *List) Thread(address uint64, tid int32) sampler.ThreadID {
 	if l == nil {
 		return 0
@@ -38,13 +40,14 @@ func (l *List) Thread(address uint64, tid int32) sampler.ThreadID {
 	return 0
 }
 
-// Collector divides the changes that a Machine reports among samples, as their Changes. Only one goroutine may use it.
+// Collector assigns each change that a Machine reports to the next sample, as a part of the sample's Changes. Only one
+// goroutine may use it.
 type Collector struct {
-	// queue are the changes after doneNS, in order of time.
+	// queue are the changes after the time doneNS, in order of time.
 	queue []Change
 	// lives are the states of the threads at doneNS.
 	lives map[uint64]*life
-	// doneNS is the time up to which changes were handed out or dropped.
+	// doneNS is the time up to which all changes were assigned to a sample or dropped.
 	doneNS int64
 	// fresh is true if the next sample's Changes must begin with the state of each thread, because earlier changes are
 	// missing. lost is the value of sampler.Reads.Lost in the last sample.
@@ -53,8 +56,8 @@ type Collector struct {
 	// list has the threads of the last sample. unnamed is the number of lives without a ThreadID.
 	list    *List
 	unnamed int
-	// out has the changes of the last sample, and outLives has the life of each of them. ended are the lives that
-	// ended since the sample before.
+	// out has the changes of the last sample. outLives has the life to which each of these changes belongs. ended are
+	// the lives that ended after the sample before.
 	out      []sampler.Change
 	outLives []*life
 	ended    []*life
@@ -63,20 +66,21 @@ type Collector struct {
 	started map[sampler.ThreadID]bool
 }
 
-// life is the time of one thread from its first record to its end. Addresses and tids are reused by later threads.
+// life is what is known about one thread from its first record to its end. A later thread can have the same address or
+// tid, but it is another life.
 type life struct {
 	number  uint64
 	address uint64
 	tid     int32
 	id      sampler.ThreadID
 	state   sampler.GVLState
-	// sinceNS is the time since which the thread is known to be in this state. A wait is first GVLQueued, then
-	// GVLChosen. For both, sinceNS is the begin of the whole wait.
+	// sinceNS is the time since which the thread is known to be in this state. A wait consists of the states GVLQueued
+	// and GVLChosen. In both of them, sinceNS is when the whole wait began.
 	sinceNS int64
 }
 
-// NewCollector returns a Collector that trusts the changes after fromNS, CLOCK_MONOTONIC in ns. From earlier changes
-// it takes only the states that the threads had at that time.
+// NewCollector returns a Collector that reports the changes after fromNS, CLOCK_MONOTONIC in ns. It uses earlier
+// changes only to find the state of each thread at that time.
 func NewCollector(fromNS int64) *Collector {
 	return &Collector{
 		lives: make(map[uint64]*life), doneNS: fromNS, fresh: true, list: NewList(0), started: make(map[sampler.ThreadID]bool),
@@ -98,7 +102,8 @@ func (c *Collector) Changed(x *Change) {
 func (c *Collector) Fill(s *sampler.Sample, list *List) {
 	s.Changes = sampler.Changes{}
 	if s.Reads.Lost != c.lost {
-		// The time of lost samples is unknown to the receiver of samples, so the changes begin anew with all states.
+		// Samples were lost, and with them their changes. The receiver of samples does not know when. So this sample's
+		// changes begin again with the states of all threads.
 		c.lost, c.fresh = s.Reads.Lost, true
 	}
 	if s.TimeNS <= c.doneNS {
@@ -106,7 +111,8 @@ func (c *Collector) Fill(s *sampler.Sample, list *List) {
 		return
 	}
 	n, _ := slices.BinarySearchFunc(c.queue, s.TimeNS+1, func(x Change, at int64) int { return cmp.Compare(x.AtNS, at) })
-	// At the beginning, the queue can have changes up to doneNS. They are only used for the threads' states.
+	// Before the first sample, the queue can have changes up to doneNS. They only set the states of threads, and are
+	// not reported.
 	known, _ := slices.BinarySearchFunc(c.queue[:n], c.doneNS+1, func(x Change, at int64) int { return cmp.Compare(x.AtNS, at) })
 	c.applyFirst(known, c.doneNS, false)
 	n -= known
@@ -141,7 +147,7 @@ func (c *Collector) begin() {
 	}
 }
 
-// forget frees the lives that have ended, for reuse.
+// forget makes the lives that have ended available for reuse.
 func (c *Collector) forget() {
 	c.spare = append(c.spare, c.ended...)
 	c.ended = c.ended[:0]
@@ -199,7 +205,7 @@ func (c *Collector) apply(l *life, x *Change) {
 	}
 }
 
-// name sets the ThreadIDs of the changes in c.out, from the lists of the previous sample and of this one.
+// name sets the ThreadIDs of the changes in c.out. It takes them from the lists of the previous sample and of this one.
 func (c *Collector) name(list *List, nowNS int64) {
 	clear(c.started)
 	for _, l := range c.outLives {
@@ -228,7 +234,8 @@ func (c *Collector) name(list *List, nowNS int64) {
 // rename adds changes for lives whose ThreadID has become known or has changed.
 func (c *Collector) rename(list *List, nowNS int64) {
 	say := func(l *life, state sampler.GVLState) {
-		// The state began before the thread had this ThreadID, so its true begin cannot be given.
+		// The thread got this ThreadID after the state began, so the state's true begin cannot be given. Mark it as
+		// doubtful.
 		c.out = append(c.out, sampler.Change{AtNS: nowNS, Thread: l.id, TID: l.tid, State: state, Doubtful: state != sampler.GVLGone})
 	}
 	for _, l := range c.lives {
@@ -246,8 +253,9 @@ func (c *Collector) rename(list *List, nowNS int64) {
 	}
 }
 
-// find returns the ThreadID of a life in a list, or zero if the list lacks the thread. The list may have a thread at
-// the life's address that has no native thread yet. Then the first life with this address gets its ThreadID.
+// find returns the ThreadID of a life in a list, or zero if the list lacks the thread. If the list has a thread without
+// a native thread at the life's address, Ruby is about to start this thread. The first life with this address is this
+// thread, and gets its ThreadID.
 func (c *Collector) find(list *List, l *life) sampler.ThreadID {
 	x, ok := list.byAddress[l.address]
 	switch {

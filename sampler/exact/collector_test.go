@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// collected is a Machine with a Collector of its changes, from time 5 on.
+// collected is a Machine whose changes go to a Collector, which begins at time 5.
 type collected struct {
 	t *testing.T
 	m *Machine
@@ -26,7 +26,8 @@ func (c *collected) feed(records ...Record) {
 	}
 }
 
-// fill lets the time at pass, fills a sample of this time, and returns its changes as text.
+// fill fills a sample of the time at, and returns its changes as text. First it tells the Machine that all changes up
+// to this time were reported.
 func (c *collected) fill(at int64, lost uint64, list *List) string {
 	c.m.Passed(at)
 	s := sampler.Sample{TimeNS: at, Reads: sampler.Reads{Lost: lost}}
@@ -75,7 +76,8 @@ func began(at int64, tid int32, thread, owner uint64) Record {
 
 var both = at([3]int{threadA, 11, 1}, [3]int{threadB, 12, 2})
 
-// TestCollector: over several samples, a thread goes from the queue to the GVL.
+// TestCollector: a thread waits in the queue and then gets the GVL. Each of the samples meanwhile has the changes since
+// the previous sample.
 func TestCollector(t *testing.T) {
 	c := newCollected(t)
 	c.feed(began(5, 1, threadA, threadA), began(5, 2, threadB, threadA))
@@ -87,12 +89,13 @@ func TestCollector(t *testing.T) {
 	last.DelayNS = 30
 	c.feed(last)
 	c.want(c.fill(400, 0, both), "304-400, 305: 12 (2) chosen, 400: 12 (2) held no CPU 30")
-	// A record that comes too late gets a time after the changes that were reported.
+	// A record with a time before the last sample comes too late. Its change counts as made just after that sample.
 	c.feed(release(390, 2, threadB, 0), exited(395, 2))
 	c.want(c.fill(500, 0, both), "400-500, 401: 12 (2) released, 401: 12 (2) gone")
 }
 
-// TestCollectorFresh: if samples or changes are lost, the next known changes begin with the states of all threads.
+// TestCollectorFresh: if samples or changes were lost, the changes of the next sample begin with the states of all
+// threads.
 func TestCollectorFresh(t *testing.T) {
 	c := newCollected(t)
 	c.feed(began(5, 1, threadA, threadA), began(5, 2, threadB, threadA))
@@ -103,15 +106,16 @@ func TestCollectorFresh(t *testing.T) {
 	c.want(c.fill(130, 3, both), "unknown")
 	c.want(c.fill(140, 3, both), "130-140 fresh, 130: 11 (1) held, 130: 12 (2) queued")
 	c.m.Lost(145)
-	// The time without a CPU is at most the time since the states were known.
+	// The record shows 25 ns without a CPU, but the thread's state is known only for the last 20 ns. So 20 ns are
+	// reported.
 	last := release(150, 1, threadA, 0)
 	last.DelayNS = 25
 	c.feed(last)
 	c.want(c.fill(160, 3, both), "140-160, 150: 11 (1) released no CPU 20 doubtful")
 }
 
-// TestCollectorBounds: changes that exceed the limit of a sample, or of the queue, are dropped. Afterwards the states
-// are known again.
+// TestCollectorBounds: if there are too many changes for a sample, or for the queue, the Collector drops them.
+// Afterwards it knows the states of the threads again.
 func TestCollectorBounds(t *testing.T) {
 	for _, n := range []int{sampler.MaxChanges/2 + 1, maxQueued/2 + 1} {
 		c := newCollected(t)
@@ -125,7 +129,7 @@ func TestCollectorBounds(t *testing.T) {
 		if got := c.fill(now, 0, both); n == sampler.MaxChanges/2+1 {
 			c.want(got, "unknown")
 		} else {
-			// The dropped changes came before the last two.
+			// The queue was full just before the last two changes. All earlier ones were dropped.
 			c.want(got, fmt.Sprintf("%d-%d fresh, %d: 11 (1) held, %d: 11 (1) released, %d: 11 (1) held", now-3, now, now-3, now-2, now-1))
 		}
 		c.feed(release(now+5, 1, threadA, 0))
@@ -138,23 +142,25 @@ func TestCollectorBounds(t *testing.T) {
 	}
 }
 
-// TestCollectorThreads: threads begin, end, and take the addresses of others. A thread that no sample lists has no
-// number.
+// TestCollectorThreads: threads begin, end, and get the addresses of ended threads. A thread that is in no sample's
+// list has ThreadID 0.
 func TestCollectorThreads(t *testing.T) {
 	c := newCollected(t)
 	c.feed(began(5, 1, threadA, 0))
 	c.want(c.fill(10, 0, both), "5-10 fresh, 5: 11 (1) released")
-	// Thread 1 ends. A thread that no sample lists gets its address, and then a thread that the next sample lists.
+	// Thread 1 ends. Two other threads get its address in turn. No sample lists the first of them, and the next sample
+	// lists the second.
 	c.feed(exited(20, 1), run(30, 5, threadA), exited(40, 5), run(50, 6, threadA))
 	c.want(c.fill(60, 0, at([3]int{threadA, 13, 6})), "10-60, 20: 11 (1) gone, 30: 0 (5) held, 40: 0 (5) gone, 50: 13 (6) held")
-	// A thread was listed before it had a native thread, and has ended before the next sample. It is the first thread
-	// with this address.
+	// A sample lists a thread before it has a native thread. The thread ends before the next sample. The records show
+	// two threads with its address, and it is the first.
 	c.feed(exited(61, 6))
 	starting := at([3]int{threadA, 14, 0})
 	c.want(c.fill(62, 0, starting), "60-62, 61: 13 (6) gone")
 	c.feed(run(63, 7, threadA), exited(64, 7), run(65, 8, threadA), exited(66, 8))
 	c.want(c.fill(70, 0, at()), "62-70, 63: 14 (7) held, 64: 14 (7) gone, 65: 0 (8) held, 66: 0 (8) gone")
-	// A thread that is listed late gets its current state then.
+	// A sample lists a thread for the first time after its first change. This sample reports the thread's current state
+	// under its new ThreadID.
 	c.feed(run(75, 9, threadB))
 	c.want(c.fill(80, 0, at()), "70-80, 75: 0 (9) held")
 	c.want(c.fill(90, 0, at([3]int{threadB, 15, 9})), "80-90, 90: 15 (9) held doubtful")

@@ -2,18 +2,20 @@ package exact
 
 import "github.com/ddtop/ddtop/sampler"
 
-// SlackNS is how far, in ns, the times of a sample and of a hold in the records may differ. Reading a sample takes
-// time, and the sample's time is the middle of it.
+// SlackNS is how far, in ns, the time of a sample may be outside of a hold that the records show. Reading a sample
+// takes time, and the sample's time is the middle of it.
 const SlackNS = 1_000_000
 
-// staleNS is how long, in ns, sampling may confuse a new thread with an ended one, because the new thread uses the
-// same memory.
+// staleNS is how long, in ns, samples may take a new thread for an ended one, because the new thread has the same
+// address.
 const staleNS = 1_000_000_000
 
-// sameHoldNS is the time, in ns, in which samples of the same thread with the same result count as one comparison.
+// sameHoldNS is a time in ns. Several samples of the same thread within this time count as one comparison if their
+// results are the same.
 const sameHoldNS = 1_000_000_000
 
-// maxPast limits the holds that are kept for comparison. The busiest measured load makes this many in half a second.
+// maxPast limits the ended holds that are kept for comparison. Of all measured loads, the busiest makes this many in
+// half a second.
 const maxPast = 1 << 15
 
 // hold is an interval in which a thread held the GVL, CLOCK_MONOTONIC in ns.
@@ -22,7 +24,7 @@ type hold struct {
 	fromNS, toNS int64
 }
 
-// past keeps the latest holds that have ended, in order of their ends.
+// past keeps the latest holds that have ended, in the order of their ends. Earlier holds are overwritten.
 type past struct {
 	holds []hold
 	next  int // index of the oldest hold, once the list is full
@@ -40,9 +42,9 @@ func (p *past) add(t hold) {
 // nth returns the hold number n. Number 0 is the oldest one.
 func (p *past) nth(n int) *hold { return &p.holds[(p.next+n)%len(p.holds)] }
 
-// Compare checks the records against a sample, in which the thread tid held the GVL at atNS. The caller must have fed
-// all records up to SlackNS after atNS. Compare ignores times that are too long ago, or at which records are missing.
-// It also ignores a thread that has just ended.
+// Compare checks whether the records agree with a sample, in which the thread tid held the GVL at atNS. The caller must
+// have fed all records up to SlackNS after atNS. Compare ignores times that are too long ago, or at which records are
+// missing. It also ignores a thread that has just ended.
 func (m *Machine) Compare(tid int32, atNS int64) {
 	from, to := atNS-SlackNS, atNS+SlackNS
 	if from < m.doubt || len(m.past.holds) == maxPast && m.past.nth(0).toNS > from {
@@ -79,8 +81,8 @@ type comparison struct {
 	agreed bool
 }
 
-// count counts a comparison. Samples of the same hold count once. Otherwise a thread that loses its CPU just before
-// its record is made would count many times.
+// count counts a comparison. Several samples of the same hold count only once. A thread can lose its CPU just before
+// its record is made. All samples in this time disagree with the records, although the cause is only one.
 func (m *Machine) count(tid int32, atNS int64, agreed bool) {
 	if l := &m.compared; l.tid == tid && l.agreed == agreed && atNS-l.atNS < sameHoldNS {
 		return

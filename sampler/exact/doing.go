@@ -2,8 +2,8 @@ package exact
 
 import "github.com/ddtop/ddtop/sampler"
 
-// Does records what a native thread does in its present state, from the time ns on, CLOCK_MONOTONIC in ns. Calls of
-// Does and Feed must be in order of time.
+// Does tells the Machine what a native thread does in its present state, from the time ns on, CLOCK_MONOTONIC in ns.
+// Calls of Does and Feed must be in order of time.
 func (m *Machine) Does(tid int32, ns int64, d sampler.Doing) {
 	t := m.threads[tid]
 	if t == nil || t.state != sampler.GVLHeld && t.state != sampler.GVLReleased && d.Kind != sampler.DoingWorks {

@@ -39,11 +39,11 @@ type Machine struct {
 type Checks struct {
 	// Records counts all records. Untracked counts the records of threads beyond maxThreads.
 	Records, Untracked uint64
-	// Runs counts how often a thread got the GVL. Unclosed counts how often a thread got the GVL without a record
-	// that the previous holder had released it. Then a record was missing.
+	// Runs counts how often a thread got the GVL. Unclosed counts how often this happened without a record that the
+	// previous holder had released the GVL. So Unclosed shows that records are missing.
 	Runs, Unclosed uint64
-	// Agreed and Disagreed count the holds that sampling saw. Agreed counts those that the records show too,
-	// Disagreed the others.
+	// Agreed and Disagreed compare samples with records. They count the holds that samples have seen: Agreed those that
+	// the records show too, Disagreed the others.
 	Agreed, Disagreed uint64
 }
 
@@ -55,8 +55,8 @@ type thread struct {
 	// state is GVLGone until the first state is known. since is when the state began.
 	state sampler.GVLState
 	since int64
-	// delay is DelayNS of the thread's last record, and began is this value when the state began. Their difference is
-	// the time without a CPU in this state. proven is true if the thread itself made a record. own is true if such a
+	// delay is DelayNS of the thread's last record. began is the value of delay when the state began. Their difference
+	// is the time without a CPU in this state. proven is true if the thread itself made a record. own is true if such a
 	// record had the rb_thread_t, which can be missing up to Ruby 3.2 (firstOf).
 	delay, began int64
 	proven, own  bool
@@ -88,12 +88,12 @@ type Change struct {
 	Doing          sampler.Doing
 }
 
-// Passed tells the Machine that all changes up to ns have been reported, CLOCK_MONOTONIC in ns. If a later record has
+// Passed tells the Machine that a sample has taken all changes up to ns, CLOCK_MONOTONIC in ns. If a later record has
 // an earlier time, it counts as made just after ns.
 func (m *Machine) Passed(ns int64) { m.passedNS = max(m.passedNS, ns) }
 
-// report calls changed with a change of a thread. r is the record of a thread that gets the GVL. It is nil for other
-// changes.
+// report calls changed with a change of a thread's state. If the thread gets the GVL, r is the record of this. For
+// other changes r is nil.
 func (m *Machine) report(t *thread, state sampler.GVLState, now, noCPU int64, doubtful bool, r *Record) {
 	m.change = Change{AtNS: now, Life: t.life, Address: t.address, TID: t.tid, State: state, NoCPUNS: noCPU, Doubtful: doubtful}
 	if r != nil {
@@ -120,8 +120,8 @@ func (m *Machine) Feed(r *Record) {
 		m.checks.Records++
 	}
 	if r.Kind == Signalled {
-		// The thread does not hold the scheduler's mutex here. The record proves only that a thread that ran has
-		// stopped running.
+		// Here the thread may not hold the scheduler's mutex, so the record may be inconsistent. It proves only one
+		// thing: a thread that had the GVL has released it.
 		if t := m.threads[r.TID]; t != nil && t.state == sampler.GVLHeld && t.address == r.Thread && r.state() != sampler.GVLHeld {
 			m.note(t, r)
 			m.move(t, r.state(), now, r)
@@ -153,9 +153,10 @@ func (m *Machine) Feed(r *Record) {
 }
 
 // firstOf returns the rb_thread_t for a record that lacks it. Up to Ruby 3.2 a native thread gets the GVL before its
-// thread-local storage has its rb_thread_t. So firstOf returns the rb_thread_t that the native thread is known by. It
-// returns zero if the native thread's records already had one, because then the thread has ended. If the native thread
-// is not known, firstOf returns the owner of the GVL, or zero if the owner has another native thread.
+// thread-local storage has its rb_thread_t. If the Machine knows the native thread, firstOf returns the thread's known
+// rb_thread_t. But if records of the native thread already had one, the thread has ended, and firstOf returns zero. If
+// the Machine does not know the native thread, firstOf returns the owner of the GVL, or zero if the owner has another
+// native thread.
 func (m *Machine) firstOf(r *Record) uint64 {
 	if t := m.threads[r.TID]; t != nil {
 		if t.own {
@@ -169,7 +170,7 @@ func (m *Machine) firstOf(r *Record) uint64 {
 	return r.Owner
 }
 
-// note stores the facts of a record about its thread, except the state.
+// note stores what a record says about its thread, except the thread's state.
 func (m *Machine) note(t *thread, r *Record) {
 	if r.Kind != Began {
 		t.proven = true
@@ -213,7 +214,7 @@ func (m *Machine) find(r *Record, now int64) *thread {
 	return t
 }
 
-// others applies a record to the threads that did not make it: the thread that was put into the queue, and the thread
+// others applies a record to two threads that did not make it: the thread that was put into the queue, and the thread
 // that was chosen as the next holder.
 func (m *Machine) others(r *Record, now int64) {
 	if r.Before33 {
@@ -243,7 +244,7 @@ func (m *Machine) move(t *thread, to sampler.GVLState, now int64, r *Record) {
 		m.report(t, to, now, 0, t.doubtful, r) // r has the code that the thread runs now
 		return
 	case t.state == sampler.GVLQueued && to == sampler.GVLChosen:
-		// The time without a CPU during this wait is known only from the thread's next record.
+		// How long the thread had no CPU during this wait is known only from its own next record. So report 0 for now.
 		t.state = to
 		m.report(t, to, now, 0, t.doubtful, nil)
 		return
@@ -258,7 +259,8 @@ func (m *Machine) move(t *thread, to sampler.GVLState, now int64, r *Record) {
 	}
 	m.checks.Runs++
 	if h := m.holder; h != nil && h != t && h.state == sampler.GVLHeld {
-		// Two threads cannot hold the GVL, so the record that ended the other thread's hold is missing.
+		// Two threads cannot hold the GVL at the same time. So the other thread has released it, but the record of this
+		// is missing.
 		m.checks.Unclosed++
 		h.doubtful = true
 		m.move(h, sampler.GVLReleased, now, r)
@@ -294,7 +296,8 @@ func (m *Machine) end(t *thread, now int64) {
 	m.spare = append(m.spare, t)
 }
 
-// Lost must be called if records before untilNS are missing. All states that began before that time become doubtful.
+// Lost tells the Machine that records before untilNS are missing. All states that began before that time become
+// doubtful.
 func (m *Machine) Lost(untilNS int64) {
 	m.doubt = max(m.doubt, untilNS)
 	for _, t := range m.threads {
@@ -302,8 +305,8 @@ func (m *Machine) Lost(untilNS int64) {
 	}
 }
 
-// Gone ends the doubtful threads for which alive returns false, with the time atNS. The records of their ends were
-// lost. The caller must have fed all records up to atNS.
+// Gone ends those threads with a doubtful state for which alive returns false: the records of their ends were lost. The
+// ends get the time atNS. The caller must have fed all records up to atNS.
 func (m *Machine) Gone(atNS int64, alive func(tid int32) bool) {
 	now := max(m.lastNS, atNS)
 	for _, tid := range slices.Sorted(maps.Keys(m.threads)) {

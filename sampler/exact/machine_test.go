@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// told keeps the changes that a Machine reports.
+// told collects the changes that a Machine reports.
 type told []Change
 
 func (k *told) changed(c *Change) { *k = append(*k, *c) }
@@ -50,7 +50,7 @@ func release(at int64, tid int32, thread, next uint64) Record {
 	return Record{NS: at, TID: tid, Kind: Signalled, Thread: thread, Owner: next}
 }
 
-// old and slept return records of Ruby up to 3.2.
+// old and slept return records as Ruby up to 3.2 makes them.
 func old(at int64, tid int32, thread, owner uint64) Record {
 	return Record{NS: at, TID: tid, Kind: Unlocked, Thread: thread, Owner: owner, Before33: true}
 }
@@ -170,8 +170,8 @@ func TestLostRecordsMakeDoubtful(t *testing.T) {
 	}
 }
 
-// TestGone: if the end of a thread is among the lost records, Gone reports the end. If a thread has made a record
-// since, it has not ended.
+// TestGone: if the record of a thread's end was lost, Gone reports the end. A thread that has made a record after the
+// loss has not ended.
 func TestGone(t *testing.T) {
 	k := new(told)
 	m := NewMachine(k.changed)
@@ -261,8 +261,8 @@ func TestThreadsAreBounded(t *testing.T) {
 	}
 }
 
-// TestSteadyStateAllocatesNothing: in the steady state, a Machine allocates nothing. A busy process makes 150,000
-// records a second.
+// TestSteadyStateAllocatesNothing: once its threads are known, a Machine allocates nothing for further records. A busy
+// process makes 150,000 records a second.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	m := NewMachine(nothing)
 	records := []Record{run(0, 1, threadA), queue(0, 2, threadB, threadA), release(0, 1, threadA, threadB), run(0, 2, threadB), queue(0, 1, threadA, threadB),
@@ -285,8 +285,8 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 
 func nothing(*Change) {}
 
-// FuzzMachine: for any records, changes come in the order of time, and each changes its thread's state. At most one
-// thread holds the GVL at a time.
+// FuzzMachine: for any records, the Machine reports changes in order of time, and each is a real change of its thread's
+// state. At most one thread holds the GVL at a time.
 func FuzzMachine(f *testing.F) {
 	f.Add([]byte{1, 1, 1, 1, 3, 1, 2, 2, 2, 1, 1, 0, 3, 3, 1, 2, 0, 0})
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -335,8 +335,8 @@ func FuzzMachine(f *testing.F) {
 	})
 }
 
-// TestFirstTurn: up to Ruby 3.2, the record of a thread's first hold does not show the rb_thread_t. It is made before
-// the thread's thread-local storage has it. The Machine finds the state from the owner and earlier records.
+// TestFirstTurn: up to Ruby 3.2, a thread's first record lacks the rb_thread_t, because the thread's thread-local
+// storage does not have it yet. The Machine finds the thread from the owner of the GVL and from earlier records.
 func TestFirstTurn(t *testing.T) {
 	for name, c := range map[string]struct {
 		began []Record

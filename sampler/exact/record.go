@@ -6,17 +6,17 @@ import "github.com/ddtop/ddtop/sampler"
 type Kind uint8
 
 const (
-	// Unlocked means that a thread is about to give the scheduler's mutex back.
+	// Unlocked means that a thread is about to unlock the scheduler's mutex.
 	Unlocked Kind = iota + 1
-	// Slept means that a thread is about to give the mutex back and then sleeps until another thread signals it.
+	// Slept means that a thread is about to unlock the mutex and to sleep until another thread signals it.
 	Slept
-	// Signalled means that a thread wakes another thread and does not own the GVL. It possibly does not hold the
-	// mutex, so only the record's facts about the thread itself are valid.
+	// Signalled means that a thread wakes another thread and does not own the GVL. The thread may not hold the mutex,
+	// so the scheduler's words in the record may be inconsistent. Only the facts about the thread itself are valid.
 	Signalled
 	// Exited means that the native thread ends.
 	Exited
-	// Began means that the record did not come from a probe. ddtop read memory once, after it had put the probes in.
-	// The record stands for a thread that has not made a record since then.
+	// Began marks a record that no probe has made. ddtop makes it from memory, which it reads once after it has put the
+	// probes in. The record gives the state of a thread that has not made a record itself since then.
 	Began
 )
 
@@ -37,7 +37,7 @@ type Record struct {
 	Thread, Owner, Last uint64
 	// DelayNS is how long the native thread has been runnable without a CPU since its start, in ns.
 	DelayNS int64
-	// Stack and Resumes have the same meaning as in sampler.Change. Only the record of a wait's end can have them.
+	// Stack and Resumes have the same meaning as in sampler.Change. Only the record that ends a wait can have them.
 	// They are zero if unknown.
 	Stack, Resumes sampler.StackID
 }

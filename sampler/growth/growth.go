@@ -1,8 +1,8 @@
 // Package growth finds the classes whose number of objects grows, by comparing successive counts of the heap.
 //
-// Only old objects count, because young ones come and go. An old object that is garbage stays until a major
-// collection. So a class certainly grows if more of its objects are left after each of several major collections.
-// Before that many major collections have run, a class that grows all the time is reported as unconfirmed.
+// Only old objects count, because young ones come and go. Some old objects are garbage, which stays until a major
+// collection. So growth is certain only if each of several major collections leaves more objects of the class than the
+// one before. Until that many major collections have run, a class that grows all the time is reported as unconfirmed.
 package growth
 
 import (
@@ -15,35 +15,36 @@ import (
 )
 
 const (
-	// maxPoints bounds the counts that are kept. Beyond it, every second one is dropped.
+	// maxPoints limits the counts that are kept. If there are more, every second count is dropped.
 	maxPoints = 256
-	// minSteps is the least number of steps, from one count to the next, before a class is reported. minMajors is the
-	// least number of major collections before it is confirmed. By chance, hardly one in ten thousand classes that go
-	// up and down rises so often (TestGrowthOfMany).
+	// minSteps is how many steps, from one count to the next, are needed before a class is reported. minMajors is how
+	// many major collections are needed before the growth is confirmed. By chance, hardly one in ten thousand classes
+	// that go up and down rises so often (TestGrowthOfMany).
 	minSteps, minMajors = 5, 7
-	// riseShare is the share of the steps that must rise. A step rises if its rate is at least steadyShare of the
-	// average rate. So a cache that filled up at the beginning does not count.
+	// riseShare is the share of the steps in which a growing class must rise. A step counts as a rise only if its rate
+	// is at least steadyShare of the average rate. So a cache that filled up at the beginning is not reported.
 	riseShare, steadyShare = 0.85, 0.25
-	// minRise is the least growth, in objects, and minRate the least rate, in objects per second.
+	// minRise and minRate are the smallest growth of a class that is reported: in objects, and in objects per second.
 	minRise, minRate = 20, 0.5
-	// leakNS is how long a class must grow to be a leak, in ns. Most caches are full by then. A leak does not slow
-	// down: in the last third its rate is at least leakPace times the rate of the first third.
+	// leakNS is how long a class must grow to be reported as a leak, in ns. Most caches are full by then. A leak does
+	// not slow down: in the last third of the time, its rate is at least leakPace times the rate in the first third.
 	leakNS, leakPace = int64(5 * 60e9), 0.7
-	// fullShare limits how much a full cache may still grow: by at most its size divided by fullShare.
+	// fullShare limits how much a class may still grow and count as a full cache: by its size divided by fullShare.
 	fullShare = 100
 )
 
 // Class is a class that grows.
 type Class struct {
 	Name string
-	// From and To are the numbers of old objects at the beginning and the end, without garbage if Confirmed is true.
+	// From and To are the numbers of old objects at the first and the last count. If Confirmed is true, they contain no
+	// garbage.
 	From, To uint64
 	// PerSecond is the growth in objects per second. BytesPerSecond is the same in bytes, at their present mean size.
 	PerSecond, BytesPerSecond float64
-	// Confirmed means that after each of several major collections more objects were left than before.
+	// Confirmed means that several major collections have run, and each left more objects than the one before.
 	Confirmed bool
-	// Leak means that the class has grown for five minutes and does not slow down. Before that, a cache may look the
-	// same.
+	// Leak means that the class has grown for five minutes and does not slow down. A cache that is still filling can
+	// look the same for a shorter time.
 	Leak bool
 	// StoppedNS is when the class stopped growing, CLOCK_MONOTONIC in ns. It is zero while the class grows.
 	StoppedNS int64
@@ -54,20 +55,21 @@ type Class struct {
 // Watch compares counts. Its zero value has no counts.
 type Watch struct {
 	points []point
-	// seen is the number of all counts, also of those that cannot be compared.
+	// seen is the number of all counts, including counts that cannot be compared.
 	seen            int
 	firstNS, lastNS int64
 	last            *sampler.HeapCount
-	// growing are the classes that grow now. stopped are the confirmed classes that have stopped growing, by name.
+	// growing are the classes that grow now. stopped has the classes whose growth was confirmed and has stopped, by
+	// name.
 	growing []Class
 	stopped map[string]Class
-	// restNS has an entry for each class that has ever stopped growing. It is the time of the last count at which the
-	// class had not grown again. Counts before this time do not count as growth.
+	// restNS has a time for each class that has ever stopped growing: the last count in which the class had not grown
+	// again. Counts before this time are not used to find out whether the class grows.
 	restNS map[string]int64
 }
 
-// point is a count that can be compared with the point before: at least one collection ran between them. Without a
-// collection, no object becomes old.
+// point is a count that can be compared with the point before it, because at least one collection ran between them.
+// Objects become old only by a collection, so without one the number of old objects says nothing.
 type point struct {
 	ns                  int64
 	collections, majors uint64
@@ -101,7 +103,8 @@ func (w *Watch) Add(c *sampler.HeapCount) {
 	w.follow(w.growing, p)
 }
 
-// follow finds the classes that grow now, and notes which of the classes before have stopped growing.
+// follow finds the classes that grow now. The classes in before grew at the previous count: follow notes which of them
+// have stopped growing.
 func (w *Watch) follow(before []Class, now point) {
 	w.growing = w.named()
 	if w.stopped == nil {
@@ -185,8 +188,8 @@ func (w *Watch) named() []Class {
 	return list
 }
 
-// afterMajors returns, for each major collection, the index of the first point after it. All other points are left
-// out, because many of their objects may be garbage.
+// afterMajors returns, for each major collection, the index of the first point after it. Later points are left out,
+// because many of their objects can be garbage.
 func (w *Watch) afterMajors() (list []int) {
 	list = []int{}
 	for i := 1; i < len(w.points); i++ {
@@ -197,18 +200,18 @@ func (w *Watch) afterMajors() (list []int) {
 	return list
 }
 
-// series is the number of a class's old objects over time. Each value is the least of its count and all later counts,
-// so that objects that go away later do not count.
+// series is the number of a class's old objects over time. A value is lowered if any later value is smaller. So objects
+// that go away later do not count.
 type series struct {
 	ns     []int64
 	values []uint64
-	// drop is the largest decrease from one count to the next, in the values before this correction.
+	// drop is the largest decrease from one count to the next, before values are lowered.
 	drop uint64
 }
 
 // series returns the series of a class. The parameter at has the indices of the points to use. If at is nil, series
-// uses all points. If at has many points, one value is the least of several neighbours, to reduce the influence of
-// garbage.
+// uses all points. If at has many points, several neighbours become one value, the smallest of them. It contains the
+// least garbage.
 func (w *Watch) series(name string, at []int) (s series) {
 	n, index := len(w.points), func(i int) int { return i }
 	together, first := 1, 0
@@ -259,7 +262,7 @@ func (s *series) leaks() bool {
 	return end.rate() >= leakPace*first.rate()
 }
 
-// rises reports whether the series grows all the time, and in total by at least its largest drop.
+// rises reports whether the series grows all the time. In total, it must grow by at least its largest drop.
 func (s *series) rises() bool {
 	last, rate := len(s.values)-1, s.rate()
 	if rate < minRate || s.values[last]-s.values[0] < max(minRise, s.drop) {

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// program makes counts of a made-up program, two seconds apart. It counts the objects that are alive, and the old
-// garbage since the last major collection.
+// program makes counts of an invented program, one every two seconds. A count has the objects that are alive, and the
+// garbage that has become old since the last major collection.
 type program struct {
 	alive   func(second float64) float64
 	garbage float64 // per second
@@ -41,8 +41,8 @@ func TestGrowth(t *testing.T) {
 		name    string
 		p       program
 		seconds float64
-		// rate is the rate of the named class. It is zero if no class is named. sure means that it is confirmed, and
-		// leak that it is a leak.
+		// rate is the expected rate of the class that is reported, or zero if none is reported. sure is true if the
+		// growth is confirmed, and leak if it is a leak.
 		rate float64
 		sure bool
 		leak bool
@@ -92,8 +92,8 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// TestGrowthStops: while a cache fills, its class is named as growing. When the cache is full, the class is named as
-// stopped, with its rate. When it grows again, it is named as growing again.
+// TestGrowthStops: while a cache fills, its class is reported as growing. When the cache is full, the class is reported
+// as stopped, with the rate that it had. When it grows again, it is reported as growing again.
 func TestGrowthStops(t *testing.T) {
 	alive := func(s float64) float64 { return min(20000, 1000*s) + 100*max(0, s-60) }
 	for _, c := range []struct {
@@ -116,7 +116,8 @@ func TestGrowthStops(t *testing.T) {
 	}
 }
 
-// TestGrowthOfMany: of ten thousand classes that change all the time without growing, at most two are named.
+// TestGrowthOfMany: of ten thousand classes that change all the time without growing, at most two are reported as
+// growing.
 func TestGrowthOfMany(t *testing.T) {
 	noise := rand.New(rand.NewPCG(3, 4))
 	named := 0
@@ -143,7 +144,7 @@ func TestGrowthWithoutCollections(t *testing.T) {
 	}
 }
 
-// TestGrowthIsBounded: over a long time, few counts are kept, and a leak stays named.
+// TestGrowthIsBounded: if growth is watched for a long time, few counts are kept, and a leak is still reported.
 func TestGrowthIsBounded(t *testing.T) {
 	w := program{alive: func(s float64) float64 { return 20 * s }, major: 30}.watch(2 * 5000)
 	if len(w.points) > maxPoints {

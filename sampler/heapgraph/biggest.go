@@ -5,22 +5,23 @@ import (
 	"slices"
 )
 
-// ShownBig is how many large objects of a type are shown, and MaxValue bounds the bytes of a String that are shown.
+// ShownBig limits how many large objects of a type are shown. MaxValue limits how many bytes of a String are shown.
 const (
 	ShownBig = 10
 	MaxValue = 64
 )
 
-// Big is one large object, or several equal Strings of which it is the first.
+// Big is a large object. It can also represent several Strings with the same bytes, and is then the first of them.
 type Big struct {
 	Node     uint32
 	Size     uint64
 	Length   uint64
 	Retained uint64
-	// Reached is false if no root reaches the object. Then it has no Path.
+	// Reached is true if a path of references leads from a root to the object. Otherwise the object has no Path.
 	Reached bool
 	Path    Path
-	// Objects is how many equal Strings there are. Wasted is the size of all of them except the largest, in bytes.
+	// Objects is how many equal Strings there are. Wasted is the memory that would be saved if only the largest
+	// existed, in bytes.
 	Objects int
 	Wasted  uint64
 }

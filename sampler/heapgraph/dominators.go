@@ -1,6 +1,7 @@
 package heapgraph
 
-// none marks a node that no root reaches. The virtual root has the number 0, and node n the number n+1.
+// none marks a node that no root reaches. In the algorithm, the number 0 is a virtual root that refers to all roots,
+// and node n has the number n+1.
 const none = ^uint32(0)
 
 // dominate computes the dominator of each object, and the memory that each object retains. The dominator is the
@@ -46,7 +47,7 @@ func (g *Graph) dominate() {
 		stack = append(stack, step{at: at})
 	}
 	reached := len(walk)
-	// From here on, the number of a node is its position in the walk. The predecessors of node n are
+	// From here on, a node's number is its position in the walk from the roots. The nodes that refer to node n are
 	// before[begin[n]:begin[n+1]].
 	begin := make([]uint32, reached+1)
 	each := func(f func(from, to uint32)) {
@@ -68,7 +69,8 @@ func (g *Graph) dominate() {
 		semi[i], label[i], ancestor[i] = uint32(i), uint32(i), none
 	}
 	var chain []uint32
-	// best returns the node with the least semi-dominator on the linked path above v, and shortens that path.
+	// best searches the path of linked nodes above v for the node with the smallest semi-dominator, and shortens this
+	// path for later calls.
 	best := func(v uint32) uint32 {
 		chain = chain[:0]
 		for u := v; ancestor[u] != none; u = ancestor[u] {

@@ -1,12 +1,13 @@
-// Package heapgraph finds what holds an object, by the references between all objects of a heap. It does not depend on
-// where the graph comes from: a process's memory, a core file or a file that ObjectSpace.dump_all wrote.
+// Package heapgraph finds which references keep an object alive, by the references between all objects of a heap. The
+// graph can come from a process's memory, a core file or a file that ObjectSpace.dump_all wrote.
 package heapgraph
 
 import "slices"
 
 // Bounds of a graph.
 const (
-	// MaxNodes limits the slots of a graph. It leaves room in the numbers of nodes, which have 32 bits.
+	// MaxNodes limits the slots of a graph. Numbers of nodes have 32 bits, and this limit is so small that larger
+	// numbers remain free for marks.
 	MaxNodes = 1 << 28
 	// MaxEdges bounds the references. A heap has two or three times as many references as objects.
 	MaxEdges = 1 << 29
@@ -21,13 +22,14 @@ const (
 	TypeImemo, TypeIClass                                  = "T_IMEMO", "T_ICLASS"
 )
 
-// Node is an object. Its zero value is a slot without an object.
+// Node is an object of the heap. A slot without an object is a Node with the zero value.
 type Node struct {
 	Addr uint64
-	// Size is the memory of the object in bytes, the slot and what was counted elsewhere.
+	// Size is the memory of the object in bytes: its slot, and the memory that it has outside the slot, if that was
+	// counted.
 	Size uint64
-	// Class is the index of its class's name in Graph.Names, or of its own name if it is a class or module. Type is the
-	// index of its type. Zero means no object.
+	// Class is the index in Graph.Names of the name of the object's class. For a class or module, it is the index of
+	// its own name. Type is the index of the type's name. Zero means that the slot has no object.
 	Class, Type uint32
 	// Content is the hash of a String's bytes. It is zero if they were not read.
 	Content uint64
@@ -35,7 +37,7 @@ type Node struct {
 	Length uint64
 }
 
-// Fact has what a heap dump file says about an object beyond its Node.
+// Fact has what a heap dump file says about an object in addition to the fields of Node.
 type Fact struct {
 	// Class is the address of its class, which may be a singleton class. It is zero if the object has none.
 	Class                 uint64
@@ -45,23 +47,24 @@ type Fact struct {
 
 // Root is a reference to an object from something that is not an object, such as a global variable.
 type Root struct {
-	// Name says what holds it: "$cache", "thread puma 001", "VM".
+	// Name is the thing that refers to the object: "$cache", "thread puma 001", "VM".
 	Name string
 	Node uint32
 }
 
-// edge is a reference with the name of the constant or variable that it is in.
+// edge is a reference from one object to another. label is the name of the constant or variable that contains it.
 type edge struct{ from, to, label uint32 }
 
 // Graph is the objects of a heap and their references. Add nodes, edges and roots, then call Finish once.
 type Graph struct {
 	Nodes []Node
-	// Names has the classes and types, Labels the constants and variables. The first one of each is empty.
+	// Names has the names of classes and types, and Labels the names of constants and variables. Index 0 of each is the
+	// empty name.
 	Names, Labels []string
-	// Facts has more about each node, by the node's number. It is empty unless the caller wants facts.
+	// Facts has more facts about each node, by the node's number. It is empty unless the caller asks for facts.
 	Facts []Fact
-	// Values has the first MaxValue bytes of the Strings that Largest and Copies return first, by their nodes. It is
-	// empty unless the caller wants values. It is for the screen, and must not be written into a file.
+	// Values has the first MaxValue bytes of some Strings by their nodes: of those that Largest and Copies return
+	// first. It is empty unless the caller asks for values. It is for the screen, and must not be written into a file.
 	Values map[uint32]string
 	// Roots are in order of preference. If several paths to an object are equally short, the path from the first root
 	// is shown.

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// reach returns which nodes the roots reach if the node without is removed.
+// reach returns which nodes can be reached from the roots. The node with the number without is treated as removed.
 func reach(g *Graph, without int) []bool {
 	seen := make([]bool, len(g.Nodes))
 	var stack []uint32
@@ -127,8 +127,8 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// TestPathsOfTree: in a tree of a hundred thousand objects, each object refers to two others by different variables.
-// All objects together have at most two paths.
+// TestPathsOfTree: a tree has a hundred thousand objects, and each refers to two others by the variables @left and
+// @right. Steps that repeat are merged, so all objects together have at most two paths.
 func TestPathsOfTree(t *testing.T) {
 	g := New()
 	typ, class := g.Name("T_OBJECT"), g.Name("Tree")

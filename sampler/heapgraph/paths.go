@@ -7,17 +7,18 @@ import (
 )
 
 const (
-	// rootMark marks a parent as a root in Graph.parents.
+	// rootMark is added to a number in Graph.parents if this is the number of a root, and not of a node.
 	rootMark = 1 << 31
-	// maxSteps bounds the steps of a path that are shown. Longer ones are cut in their middle.
+	// maxSteps limits the steps of a path that are shown. The middle of a longer path is left out.
 	maxSteps = 24
-	// maxRepeat is the longest cycle, in steps, that a path shows only once. So a linked list of any length is Node →
-	// Node.
+	// maxRepeat is the longest cycle, in steps, that a path shows only once. For example, a linked list of any length
+	// is shown as Node → Node.
 	maxRepeat = 3
 )
 
-// plan makes a tree of shortest paths from the roots. It prefers references that programmers know. References to
-// Ruby's internal objects, or from an object to its class, are used only for objects that have no other path.
+// plan makes a tree of shortest paths from the roots to all objects. It prefers references that programmers see in
+// their code. A reference to one of Ruby's internal objects, or from an object to its class, is used only if an object
+// has no other path.
 func (g *Graph) plan() {
 	if g.parents != nil {
 		return
@@ -59,11 +60,13 @@ func (g *Graph) plan() {
 
 // Step is an object on a path.
 type Step struct {
-	// Label is the constant or variable that holds the object. Class is the name of its class. Both can be empty.
+	// Label is the name of the constant or variable that refers to the object. Class is the name of the object's class.
+	// Both can be empty.
 	Label, Class string
-	// Repeated means that several objects of this kind follow each other, and the path shows only one step for them.
+	// Repeated means that the path has several objects of this kind one after the other, and shows only one step for
+	// them.
 	Repeated bool
-	// Node is the object, or one of the several.
+	// Node is the object. If the step is repeated, it is one of the objects.
 	Node uint32
 }
 
@@ -74,10 +77,11 @@ type Path struct {
 	Steps []Step
 	// Cut means that steps in the middle are left out.
 	Cut bool
-	// Objects is how many objects the path leads to, with Size bytes. Retained is how many bytes they keep alive.
+	// Objects is how many objects the path leads to, and Size is their size in bytes. Retained is how many bytes these
+	// objects keep alive.
 	Objects        int
 	Size, Retained uint64
-	// Holder is the first object of the path, and HolderRetained what would be free without it.
+	// Holder is the first object of the path. HolderRetained is the memory that would be free without it, in bytes.
 	Holder         uint32
 	HolderRetained uint64
 }
@@ -112,7 +116,7 @@ func (p *Path) String() string {
 	return b.String()
 }
 
-// pathKey is a step with the path before it.
+// pathKey identifies a path in a pathTree: the number of the path without its last step, and the last step.
 type pathKey struct {
 	parent int32
 	label  string
@@ -135,7 +139,7 @@ func (g *Graph) tree() *pathTree {
 	return &pathTree{g: g, of: make([]int32, len(g.Nodes)), known: make(map[pathKey]int32)}
 }
 
-// path returns the path to a node. It stores the paths of all nodes on the way.
+// path returns the number of the path to a node. It also stores the paths of all nodes between the root and this node.
 func (t *pathTree) path(n uint32) int32 {
 	g := t.g
 	t.up = t.up[:0]
@@ -179,8 +183,8 @@ func (t *pathTree) step(n uint32) int32 {
 	return id
 }
 
-// loop reports whether the path that ends with key repeats its last steps, and returns the step that key repeats. For
-// a cycle of one step, such as a tree of one class, the names of the variables may differ.
+// loop reports whether the path that ends with key repeats its last steps. If it does, loop returns the earlier step
+// that key repeats. In a cycle of one step, such as in a tree of one class, the names of the variables may differ.
 func (t *pathTree) loop(key pathKey) (int32, bool) {
 	var last [2 * maxRepeat]pathKey
 	last[0] = key
@@ -207,8 +211,8 @@ func (t *pathTree) loop(key pathKey) (int32, bool) {
 	return 0, false
 }
 
-// show returns the stored path with the given number as a Path. Classes and Ruby's internal objects at its beginning
-// become the Path's Root.
+// show returns the stored path with the given number as a Path. If the path begins with classes and Ruby's internal
+// objects, these become the Path's Root.
 func (t *pathTree) show(id int32) Path {
 	g := t.g
 	var steps []Step
@@ -263,7 +267,8 @@ func (t *pathTree) show(id int32) Path {
 type Holders struct {
 	Objects        int
 	Size, Retained uint64
-	// Unreached is how many objects are garbage, or held by something that was not read.
+	// Unreached is the number of objects without a path: they are garbage, or something refers to them that was not
+	// read.
 	Unreached     int
 	UnreachedSize uint64
 	// Paths are ordered by the number of objects, the most first. More says how many are left out.
@@ -271,7 +276,7 @@ type Holders struct {
 	More  int
 }
 
-// HoldersOf returns what holds the objects of a set, in at most limit paths.
+// HoldersOf returns the references that keep the objects of a set alive, as at most limit paths.
 func (g *Graph) HoldersOf(set []uint32, limit int) Holders {
 	g.plan()
 	g.dominate()
@@ -317,7 +322,7 @@ func (g *Graph) HoldersOf(set []uint32, limit int) Holders {
 	return h
 }
 
-// within returns for each node whether an object of the set dominates it, so that the object retains it.
+// within returns for each node whether an object of the set dominates it. Then that object retains the node.
 func (g *Graph) within(set []uint32) []bool {
 	in, inner := make([]bool, len(g.Nodes)), make([]bool, len(g.Nodes))
 	for _, n := range set {

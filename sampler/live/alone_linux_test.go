@@ -15,10 +15,10 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// aloneCode starts a thread that Ruby does not know. The thread spends its time in the functions small and large, and
-// adds up the time of each. It counts time and not iterations, because the speed of an iteration depends on where the
-// code is. It leaves out rounds in which it had no CPU. The lengths of rounds are short and random, so that they do not
-// follow the period of a clock.
+// aloneCode is C code that starts a thread that Ruby does not know. The thread spends its time in the functions small
+// and large, and adds up the time of each. It does not count iterations, because their speed depends on the address of
+// the code. It leaves out rounds in which it had no CPU. The lengths of rounds are short and random, so that they do
+// not follow the period of a clock.
 const aloneCode = `
 #include <pthread.h>
 #include <x86intrin.h>
@@ -39,9 +39,9 @@ static void *work(void *x) {
 int start(void) { pthread_t id; return pthread_create(&id, 0, work, 0); }
 `
 
-// TestRunningThreadsThatRubyDoesNotKnow: with --native, ddtop takes whole C stacks of threads that Ruby does not know.
-// Each function has the share of stacks that it has of the thread's own time. No sample has these stacks, because they
-// belong to no Ruby thread.
+// TestRunningThreadsThatRubyDoesNotKnow: with --native, ddtop reads whole C stacks of a thread that Ruby does not know.
+// The thread measures how its time divides between two functions. The stacks must divide between them in the same way.
+// Samples must not contain these stacks, because they belong to no Ruby thread.
 func TestRunningThreadsThatRubyDoesNotKnow(t *testing.T) {
 	if err := MayRun(); err != nil {
 		t.Skip(err)
@@ -50,7 +50,8 @@ func TestRunningThreadsThatRubyDoesNotKnow(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "own.c"), []byte(aloneCode), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// Without -Bsymbolic, calls go through the linker's table, which is a function without a name.
+	// Without -Bsymbolic, calls go through the linker's table (PLT). This table would be in the stacks as a function
+	// without a name.
 	gcc := exec.Command(rubytest.Program(t, "gcc", "gcc libc6-dev"), "-O1", "-shared", "-fPIC", "-pthread",
 		"-Wl,-Bsymbolic", "-o", "own.so", "own.c")
 	gcc.Dir = dir

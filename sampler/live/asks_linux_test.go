@@ -14,8 +14,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/native/clock"
 )
 
-// asksProgram calls each function of asks.c from a method of its own. After each call it prints how many bytes of
-// memory the function has asked for.
+// asksProgram calls each function of asks.c from its own Ruby method. After each call it prints how many bytes of
+// memory the function has asked the kernel for.
 const asksProgram = `
 require "fiddle"
 $stdin.gets
@@ -55,7 +55,7 @@ func startAsking(t *testing.T, r rubytest.Ruby) *rubytest.Process {
 	return p
 }
 
-// asksOf adds up the stacks by their function of asks.c and the method that called it.
+// asksOf adds up the stacks that have the same function of asks.c and the same Ruby method.
 func asksOf(d *sampler.Dictionary, a *sampler.MemoryAsks) map[string]sampler.MemoryAsk {
 	out := make(map[string]sampler.MemoryAsk)
 	for _, x := range a.Stacks {
@@ -75,8 +75,9 @@ func asksOf(d *sampler.Dictionary, a *sampler.MemoryAsks) map[string]sampler.Mem
 	return out
 }
 
-// TestAsks: ddtop knows to the byte how much memory a program asks for, by C function and Ruby method. It also knows
-// how much of this memory stays mapped. A reservation and a thread's stack do not count as memory.
+// TestAsks: ddtop knows to the byte how much memory a program asks the kernel for, by C function and Ruby method. It
+// also knows how much of this memory stays mapped. A mapping that only reserves addresses does not count as memory, and
+// neither does a thread's stack.
 func TestAsks(t *testing.T) {
 	if err := MayRun(); err != nil {
 		t.Skip(err)
@@ -96,8 +97,8 @@ func TestAsks(t *testing.T) {
 			return bytes
 		}
 		want := make(map[string]sampler.MemoryAsk)
-		// expect calls a function that asks for a block of bytes. If block is zero, malloc decides how much it asks
-		// for.
+		// expect calls a function of asks.c that asks for a block of memory of this size. If block is zero, malloc
+		// decides how much it asks the kernel for.
 		expect := func(name string, block uint64, held bool) {
 			m := sampler.MemoryAsk{Bytes: ask(name, 10)}
 			if block > 0 {
@@ -162,8 +163,8 @@ func followAsks(t *testing.T, p *rubytest.Process) (*Source, Asks) {
 	return s, x
 }
 
-// TestTooManyAsks: if a program asks for memory very often, ddtop copies only few of its stacks. It still counts all
-// calls. The result does not claim to know what is still mapped.
+// TestTooManyAsks: if a program asks for memory very often, ddtop copies only few of its stacks, but still counts all
+// calls. It must report that it does not know what is still mapped.
 func TestTooManyAsks(t *testing.T) {
 	if err := MayRun(); err != nil {
 		t.Skip(err)

@@ -15,8 +15,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// samplingThread returns the TID of the only thread of this process that samples. The thread is recognized by its exact
-// timers.
+// samplingThread returns the TID of the only thread of this process that samples. It recognizes the thread by its exact
+// timers (the kernel's timer slack).
 func samplingThread(t *testing.T) (tid int) {
 	t.Helper()
 	for _, line := range changedThreads(t) {
@@ -30,9 +30,9 @@ func samplingThread(t *testing.T) (tid int) {
 	return tid
 }
 
-// TestIdleProcessRings: if a thread of an idle process moves, the clock learns this within 20 ms in most cases. Ticks
-// alone, at least 125 ms apart, would show one move in six so early. While no thread moves, the clock wakes up once a
-// second.
+// TestIdleProcessRings: if a thread of an idle process gets a CPU, the kernel wakes ddtop's clock within 20 ms in most
+// cases. Ticks are at least 125 ms apart, so they alone would notice only one move in six in this time. While no thread
+// moves, the clock wakes up once a second.
 func TestIdleProcessRings(t *testing.T) {
 	if err := CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)
@@ -81,7 +81,8 @@ func TestIdleProcessRings(t *testing.T) {
 	if soon < enough {
 		t.Errorf("%d of %d moves were known within %v", soon, tries, time.Duration(soonNS))
 	}
-	// Without rests, ticks of an idle process are 125 to 250 ms apart. So two seconds are enough to see a rest.
+	// If the clock did not rest, an idle process would have a tick every 125 to 250 ms. Two seconds are enough to see
+	// the difference.
 	const restsForNS, mostWakes = 2_000_000_000, 4
 	woken := func() int64 {
 		t.Helper()
@@ -107,7 +108,8 @@ func TestIdleProcessRings(t *testing.T) {
 			t.Fatalf("while no thread moved, the clock woke up %d times in %v", n, time.Duration(restsForNS))
 		default:
 			t.Logf("while no thread moved, the clock woke up %d times in %v", n, time.Duration(restsForNS))
-			// Family reads the role of the process again once a thread has moved.
+			// Family uses what it knows about a process until one of its threads moves. Then it reads the process's
+			// role again.
 			asked := func() int64 {
 				t.Helper()
 				if _, err := s.Family(); err != nil {

@@ -15,8 +15,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// alternates computes in turns of 3 to 9 ms. Every other turn is at the bottom of a deep stack, which is expensive to
-// read. At its end it prints when each turn began and ended, in ns of CLOCK_MONOTONIC. The first turn has a deep stack.
+// alternates computes in turns of 3 to 9 ms. Every second turn is at the bottom of a deep stack, which is expensive to
+// read. The first turn is such a turn. At its end the program prints when each turn began and ended, in ns of
+// CLOCK_MONOTONIC.
 const alternates = `
 def now; Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond); end
 def down(n, &b); n == 0 ? b.call : down(n - 1, &b); end
@@ -38,12 +39,14 @@ until over
 end
 puts log.join(" "); $stdout.flush; $stdin.gets`
 
-// TestBudgetAgainstTheProgramsLog: a program alternates between a deep stack, which is expensive to read, and a flat
-// one. Although a budget has lowered the rates, ddtop sees each phase for its share of time in the program's log. The
-// test makes two comparisons. The first takes the phase that the log has at the time of each tick. Its bound is narrow,
-// because only the clock could make it wrong. The second takes the phase that ddtop has read. Its bound is wide. If a
-// stack is a thousand frames deeper than expected, ddtop needs a second call to read it. On a full machine the program
-// can reach the other phase before this call.
+// TestBudgetAgainstTheProgramsLog: a program alternates between a phase with a deep stack, which is expensive to read,
+// and a phase with a flat one. The limit on ddtop's cost lowers its rates. Still, each phase must be in as large a
+// share of the samples as in the program's log.
+//
+// The test makes two comparisons. The first uses the phase that the log has at the time of each tick. Its bound is
+// narrow, because only the clock could make it wrong. The second uses the phase that ddtop has read. Its bound is wide.
+// If a stack is a thousand frames deeper than expected, ddtop needs a second call to read it. On a full machine the
+// program can reach the other phase before this call.
 func TestBudgetAgainstTheProgramsLog(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t) // 20 s
@@ -82,9 +85,9 @@ func TestBudgetAgainstTheProgramsLog(t *testing.T) {
 	if all := looks[len(looks)-1].ns - looks[0].ns; lowered < all/2 {
 		t.Errorf("the rates were lowered in %d of %d ns: the budget is to force that", lowered, all)
 	}
-	// Each sample counts for the time around it, its cell. Its error is the time of the cell that was in the other
-	// phase. These errors are added up for each episode of turnsOf turns. The sums of different episodes do not depend
-	// on each other, so the deviation of the total can be measured.
+	// Each sample represents the time around it, its cell. Its error is the part of the cell in which the program was
+	// in the other phase. These errors are added up for each episode of turnsOf turns. The sums of different episodes
+	// do not depend on each other. So the test can compute from them how far the total may deviate by chance.
 	var sum, squares, hits, clock, deep, turn, variance float64
 	turns, of := 0, -1
 	for i := 2; i < len(looks)-1; i++ {
@@ -119,8 +122,8 @@ func TestBudgetAgainstTheProgramsLog(t *testing.T) {
 	}
 }
 
-// turnsOf is the number of times that a program goes through its phases in one episode. An episode must be longer than
-// the interval between two ticks.
+// turnsOf is how many times the program goes through its phases in one episode, a part of the test's time. An episode
+// must be longer than the interval between two ticks.
 const turnsOf = 8
 
 // deepIn returns how long the program was in the deep phase between two times, by its log.

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// clocked samples until ctx or the target ends. It calls emit on another goroutine. It returns even if a read hangs.
+// clocked samples until ctx or the target ends. It calls emit on another goroutine, so it returns even if a read hangs.
 func (s *Source) clocked(ctx context.Context, emit func(*sampler.Sample)) error {
 	var out apart.Door
 	wanted, cancel := context.WithCancel(ctx)
@@ -116,7 +116,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 			due = min(due, pace.Monotonic()+every)
 		}
 		sleep.Unless(due, over)
-		// Two selects of one channel each are cheaper than one of both, which would take the locks of the channels.
+		// Two selects with one channel each are cheaper than a select with both, which would lock both channels.
 		select {
 		case <-ctx.Done():
 			undo()
@@ -240,7 +240,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		}
 		if cause := err; err != nil {
 			if now-s.lastCheck > failCheckNS {
-				// The process may have called exec, which makes all that is known of its memory void.
+				// If the process has called exec, all that is known about its memory is wrong. So check whether it has.
 				s.lastCheck = now
 				err = errors.Join(err, attach.ErrGone)
 			}
@@ -254,7 +254,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		}
 		s.failing.Succeeded()
 		if at := sample.TimeNS + sample.ReadNS; at-seen > reuseNS && !s.proc.Alive() {
-			// Memory is read by PID, and PIDs are reused. If the process still lives now, the memory was its own.
+			// Memory is read by PID, which can get a new process. If the process still lives, the memory was its own.
 			if err := s.gone(attach.ErrGone); err != nil {
 				return err
 			}
@@ -277,7 +277,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	}
 }
 
-// nameStacks names the stacks of the changes before a sample, and notes which threads serve a request or job in it.
+// nameStacks names the stacks of changes before this sample. It also notes which threads serve a request or job in it.
 func nameStacks(s *Source, sample *sampler.Sample) {
 	if x := s.exact.now.Load(); x != nil {
 		x.nameStacks()
@@ -288,8 +288,8 @@ func nameStacks(s *Source, sample *sampler.Sample) {
 	}
 }
 
-// note tells the clock whether any thread runs, waits for the GVL or collects garbage. It tells the budget if the
-// clock's speed changes.
+// note tells the clock whether any thread runs, waits for the GVL or collects garbage. If this changes the clock's
+// speed, note tells the budget, too.
 func (s *sampling) note(c *pace.Clock, now int64, busy bool) {
 	slow := c.Slow
 	c.Note(now, busy)
@@ -314,8 +314,8 @@ func serves(s *Source, sample *sampler.Sample) bool {
 	return false
 }
 
-// fetchesItself reports whether the clock has to wake up between ticks to see which threads begin work. If a process
-// is idle and was not seen to serve requests, ticks are enough. This saves two thirds of the wake-ups.
+// fetchesItself reports whether this clock must wake up between ticks to learn which threads begin work. If a process
+// is idle and was never seen to serve requests, ticks are enough. This saves two thirds of the wake-ups.
 func fetchesItself(s *Source, sleep *pace.Sleeper, slow bool) bool {
 	switch x := s.switches.now.Load(); {
 	case x == nil || !x.on() || x.glances():
@@ -335,7 +335,7 @@ func wakeClock(s *Source) {
 	}
 }
 
-// glances returns the switchRun that needs glances between samples (see glanceLateNS), or nil if none does.
+// glances returns the switchRun if it needs glances (short reads of states) between samples. Otherwise it returns nil.
 func (s *Source) glances() *switchRun {
 	if x := s.switches.now.Load(); x != nil && x.on() && x.glances() {
 		return x
@@ -367,8 +367,8 @@ func (s *sampling) last(emit func(*sampler.Sample), sample *sampler.Sample) {
 	emit(sample)
 }
 
-// learnMoves returns when threads last had a CPU, so that a tick reads only threads that moved. It notes the threads
-// that have begun work, and finds the requests that BPF programs have copied.
+// learnMoves returns when each thread last had a CPU, so that a tick can leave out threads that had none. It also notes
+// threads that have begun work, and finds the requests that BPF programs have copied.
 func (s *Source) learnMoves(cost *pace.Meter) (moves ruby.Moves) {
 	if x := s.switches.now.Load(); x != nil && s.pauses == nil {
 		moves, s.beginning = x.whoMoved(s.beginning)

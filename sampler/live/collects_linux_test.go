@@ -25,8 +25,8 @@ $stdout.flush
 sleep
 `
 
-// TestOneRactorCollects: at most one thread of several ractors collects at a time. This thread belongs to the ractor
-// that makes garbage.
+// TestOneRactorCollects: of the threads of several ractors, ddtop must show at most one in the collector at a time.
+// This thread must belong to the ractor that makes garbage.
 func TestOneRactorCollects(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

@@ -18,10 +18,10 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// coreNS is the time of a core file's sample, in ns. It is made up, because a core does not contain CLOCK_MONOTONIC.
+// coreNS is the time of a core file's sample, in ns. It is an invented time: a core does not contain CLOCK_MONOTONIC.
 const coreNS = 1
 
-// coreTries limits how often Once reads a core. The first read learns the sizes of stacks, which helps later ones.
+// coreTries limits how often Once reads a core. The first read learns how large stacks are, which helps later ones.
 const coreTries = 3
 
 // Core is a Source of the single sample in a core file. The sample has only Ruby's memory.
@@ -143,8 +143,8 @@ func (c *Core) NativeThreads() ([]NativeThread, error) {
 	return out, nil
 }
 
-// NativeStacks reads the native stacks of the sampled threads, and of further threads by TID (others). sample must
-// come from Once. It includes threads that were running, because a core does not change. Locks of C code are not read.
+// NativeStacks reads the native stacks of the sampled threads, and of further threads by TID (others). sample must come
+// from Once. A core does not change, so threads that were running are read, too. Locks of C code are not read.
 func (c *Core) NativeStacks(ctx context.Context, sample *sampler.Sample, others []int32) (NativeStacks, error) {
 	ctx, cancel := context.WithTimeout(ctx, onceLimit)
 	defer cancel()

@@ -19,8 +19,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// gcore has gdb write a core of a living process, which goes on. whole is false if gdb reports that it could not read
-// some memory. The core has zeros there.
+// gcore lets gdb write a core of a living process, which continues. whole is false if gdb reports that it could not
+// read some memory. The core has zeros in place of this memory.
 func gcore(t *testing.T, pid int) (path string, whole bool) {
 	t.Helper()
 	rubytest.Program(t, "gcore", "gdb")
@@ -35,14 +35,14 @@ func gcore(t *testing.T, pid int) (path string, whole bool) {
 	return path, !strings.Contains(string(out), lost)
 }
 
-// kernelCore has the kernel write a core of a process. This ends the process.
+// kernelCore lets the kernel write a core of a process. For this, it kills the process by a signal.
 func kernelCore(t *testing.T, p *rubytest.Process) string {
 	t.Helper()
-	// Ruby handles the other signals that dump core.
+	// SIGTRAP is the signal, because Ruby handles all other signals that make the kernel write a core.
 	return kernelCoreBy(t, p, func() { p.Signal(t, syscall.SIGTRAP) })
 }
 
-// kernelCoreBy is kernelCore for a process that the function die ends.
+// kernelCoreBy is like kernelCore, but the function die ends the process.
 func kernelCoreBy(t *testing.T, p *rubytest.Process, die func()) string {
 	t.Helper()
 	pattern, err := os.ReadFile("/proc/sys/kernel/core_pattern")
@@ -87,12 +87,14 @@ func TestCoreTruth(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartParked(t, rubytest.Options{})
 		began := time.Now().Truncate(time.Second) // files may have their times in whole seconds
-		// The core has the names of mapped files as the process saw them, below its own root.
+		// The core has the paths of mapped files as the process saw them, inside its own root. So OpenCore gets this
+		// root.
 		compareCore(t, openCore(t, kernelCore(t, p), r.Root), p, truth, began, true)
 	})
 }
 
-// TestCoreOfGDB is TestCoreTruth for a core of gcore. What gdb writes does not depend on the Ruby.
+// TestCoreOfGDB is like TestCoreTruth, but for a core that gcore wrote. One Ruby is enough, because what gdb writes
+// does not depend on the Ruby.
 func TestCoreOfGDB(t *testing.T) {
 	rubytest.Long(t) // gdb reads libruby's debug information first
 	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
@@ -105,7 +107,7 @@ func TestCoreOfGDB(t *testing.T) {
 	})
 }
 
-// compareCore compares a core that was written after began with the program's own report.
+// compareCore compares a core's threads with the program's own report. The core was written after the time began.
 func compareCore(t *testing.T, c *Core, p *rubytest.Process, truth rubytest.Truth, began time.Time, whole bool) {
 	t.Helper()
 	s, err := c.Once(context.Background())
@@ -164,9 +166,10 @@ func coreDifference(dict *sampler.Dictionary, stack sampler.StackID, want []ruby
 	return ""
 }
 
-// TestCoreStates compares states with what a program reports of its threads. States that follow from memory alone are
-// right without the kernel. If only the kernel could name a state, it is unknown, and never something else. The native
-// stacks of the same core equal eu-stack's, and the stacks of waiting threads fit their Ruby frames.
+// TestCoreStates compares the states of a core's threads with what the program reports of them. If a state follows from
+// memory alone, it must be right. If only the kernel could name a state, it must be unknown, and never another state.
+// The native stacks of the same core must equal eu-stack's, and the stacks of waiting threads must fit their Ruby
+// frames.
 func TestCoreStates(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartStates(t, rubytest.Options{})

@@ -22,9 +22,10 @@ import (
 	"github.com/ddtop/ddtop/sampler/native"
 )
 
-// euStackOfCore returns what elfutils reads in a core: the addresses of each thread's frames, innermost first. eu-stack
-// opens the mapped files by their names. The kernel writes the names as the process saw them. So eu-stack runs in the
-// process's root, from a copy in the program's folder. gcore writes the names as this process sees them.
+// euStackOfCore returns what elfutils' eu-stack reads in a core: the addresses of each thread's frames, innermost
+// first. eu-stack opens the mapped files by the names in the core. In a core by the kernel, these names are as the
+// process saw them. So eu-stack runs in the process's root, from a copy in the program's folder. In a core by gcore,
+// the names are as this process sees them.
 func euStackOfCore(t *testing.T, p *rubytest.Process, core string) map[int32][]uint64 {
 	t.Helper()
 	program := rubytest.Program(t, "eu-stack", "elfutils")
@@ -95,16 +96,16 @@ func stacksOfCore(t *testing.T, c *Core) NativeStacks {
 	return stacks
 }
 
-// inCall reports whether a thread was in a system call when the core was written. orig_rax is not negative then
-// (arch/x86/entry).
+// inCall reports whether a thread was in a system call when the core was written. In this case, its register orig_rax
+// is not negative (arch/x86/entry).
 func inCall(c *Core, tid int32) bool {
 	const origAX = 15
 	words, ok := c.core.UserRegisters(tid)
 	return ok && int64(words[origAX]) >= 0
 }
 
-// checkNativeStates: each thread that waits has its C functions below its Ruby frames, and no such stack is refused. A
-// thread that ran is left out, because it may have been about to call or to return.
+// checkNativeStates checks that each waiting thread has its C functions below its Ruby frames, and that no such stack
+// is refused. It leaves out threads that ran, because they may have been about to call or to return.
 func checkNativeStates(t *testing.T, c *Core, said rubytest.States) {
 	t.Helper()
 	sample, err := c.Once(t.Context())
@@ -164,8 +165,8 @@ func compareNative(t *testing.T, c *Core, truth map[int32][]uint64) {
 	t.Logf("%d threads, %d frames", len(truth), frames)
 }
 
-// TestCoreOfCrash: the stack of a thread that has crashed contains Ruby's report of the crash, the signal, and the C
-// function that crashed. The report maps libruby once more.
+// TestCoreOfCrash: the stack of a crashed thread contains three parts: the functions with which Ruby reports the crash,
+// the signal, and the C function that crashed. The report maps libruby a second time, which must not confuse ddtop.
 func TestCoreOfCrash(t *testing.T) {
 	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, "STDOUT.puts :ready; STDOUT.flush; STDIN.gets; Process.kill(:SEGV, $$)", rubytest.Options{})
@@ -191,9 +192,9 @@ func TestCoreOfCrash(t *testing.T) {
 	})
 }
 
-// TestCoreWithOtherRegisters replaces the registers in a core. First it keeps the program counter and takes random
-// addresses for the others. Then it takes random numbers for all. ddtop must not show a function that it could find
-// only by a wrong register.
+// TestCoreWithOtherRegisters replaces the registers in a core by wrong values. First it keeps the program counter, and
+// sets the others to random addresses. Then it sets all of them to random numbers. ddtop must not show a function that
+// only a wrong register could lead to.
 func TestCoreWithOtherRegisters(t *testing.T) {
 	r := rubytest.One(t)
 	p, _ := r.StartStates(t, rubytest.Options{})

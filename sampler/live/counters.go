@@ -12,22 +12,22 @@ import (
 )
 
 // besideEvery is the interval between reads of the slow counters, and between searches for the names of sockets. With
-// many processes, ddtop skips reads of the counters, but makes at least one of slowTurns.
+// many processes, ddtop skips some reads of the counters, but makes at least one in slowTurns.
 const (
 	besideEvery = time.Second
 	slowTurns   = 4
-	// queuesNS is the interval between reads of the queues of requests within the process, in ns. The kernel's queues
-	// are read every besideEvery.
+	// queuesNS is the interval between reads of the queues of requests in the process's memory, in ns. The kernel's
+	// queues are read every besideEvery.
 	queuesNS = 1_000_000_000
 )
 
-// beside starts a goroutine that names sockets and reads slow counters. The returned function ends it, and waits.
+// beside starts a goroutine that names sockets and reads slow counters. The returned function ends the goroutine.
 func (s *sampling) beside() func() {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		// All Sources do this at the same instants, because a wake-up of ddtop costs as much as one turn.
+		// All Sources wake up at the same instants: a wake-up of ddtop costs as much as the work of one turn.
 		tick := time.NewTimer(pace.UntilTurn(besideEvery, 0))
 		defer tick.Stop()
 		var locks lockWatch

@@ -11,9 +11,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// TestCountersAtLowRates samples at the low rates that a small budget leaves on a full machine. The CPU counters of
-// threads must still be recent. The last sample must have them up to the end, because later CPU time would be missing.
-// The test needs a process, because only the clock applies the rule and the end of sampling together.
+// TestCountersAtLowRates samples at the low rates that a small limit on ddtop's cost leaves on a full machine. The CPU
+// counters of threads must still be recent. The last sample must have the counters up to the end, because otherwise CPU
+// time would be missing. The test needs a process, because only the clock knows both the rates and the end of sampling.
 func TestCountersAtLowRates(t *testing.T) {
 	for _, window := range []time.Duration{0, time.Second} {
 		t.Run(window.String(), func(t *testing.T) { countersAtLowRates(t, window) })

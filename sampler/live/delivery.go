@@ -9,14 +9,14 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/handover"
 )
 
-// delivery adds changes to samples and passes the samples on. The goroutine that called Run uses it, not the clock.
+// delivery adds changes of the GVL to samples and emits them. The goroutine that called Run uses it, not the clock.
 type delivery struct {
 	mode     *exactMode
 	switched *switchMode
 	emit     func(*sampler.Sample)
-	// first is called before the first sample is passed on. It starts slow work. Afterwards it is nil.
+	// first starts slow work. It is called before the first sample is passed on, and is nil afterwards.
 	first func()
-	// The field from is exact mode's run, and switches the run that follows thread switches. Each is nil if unused.
+	// The field from is the run of exact mode, and switches the run that follows thread switches. Unused ones are nil.
 	from     *exactRun
 	switches *switchRun
 }
@@ -34,7 +34,7 @@ func (d *delivery) fetch() {
 // ready reports whether all changes up to a time are known, or never will be.
 func (d *delivery) ready(ns int64) bool { return d.behind(ns) <= 0 }
 
-// behind returns the wait, in ns, until all changes up to a given time can be known.
+// behind returns how long to wait, in ns, until ddtop can know all changes up to a given time.
 func (d *delivery) behind(ns int64) int64 {
 	var behind int64
 	if d.from != nil {
@@ -46,7 +46,7 @@ func (d *delivery) behind(ns int64) int64 {
 	return behind
 }
 
-// wait waits until all changes up to a time are known. It is called after the clock has ended, and takes milliseconds.
+// wait waits until all changes up to a time are known. Call it after the clock has ended. It takes milliseconds.
 func (d *delivery) wait(ns int64) {
 	if x := d.mode.now.Load(); x != nil {
 		x.withoutClock()
@@ -74,10 +74,10 @@ func (d *delivery) deliver(s *handover.Sample) {
 	d.emit(&s.Sample)
 }
 
-// listing is the last list of threads for samples.
+// listing is the last list that maps addresses of threads to their IDs (listThreads).
 type listing struct {
 	list *exact.List
-	// number is the version of list in the reader. incomplete is true if some threads had no native thread yet.
+	// number is the version of the reader's list. incomplete is true if a thread in the list had no native thread yet.
 	number     uint64
 	incomplete bool
 }

@@ -8,8 +8,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// TestStatesCountFromBeforeTheirReading: states count from a time before ddtop reads them. Changes are known from a
-// time after the reading. So if a thread joins the queue in between, its record is later than the states.
+// TestStatesCountFromBeforeTheirReading: ddtop first reads the state of each thread, and then follows its changes. The
+// states must count from a time before the reading. So if a thread joins the queue during the reading, its record is
+// later than its state.
 func TestStatesCountFromBeforeTheirReading(t *testing.T) {
 	p := rubytest.One(t).Start(t, `100.times { Thread.new { sleep } }; puts 1; $stdout.flush; gets`, rubytest.Options{})
 	p.Line(t)

@@ -12,8 +12,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestNothingIsLostAtTheEnd: if sampling ends in the midst of a batch, ddtop delivers all samples that it has read
-// until then. They come in order, each tick once. This holds if the user quits and if the process ends.
+// TestNothingIsLostAtTheEnd: samples are delivered in batches. If sampling ends in the middle of a batch, ddtop must
+// deliver all samples that it has read. They must come in order, each tick once. This holds if the user quits and if
+// the process ends.
 func TestNothingIsLostAtTheEnd(t *testing.T) {
 	for name, end := range map[string]func(p *rubytest.Process, stop context.CancelFunc){
 		"quit":             func(_ *rubytest.Process, stop context.CancelFunc) { stop() },
@@ -52,9 +53,9 @@ func TestNothingIsLostAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestOpenAcrossExec: a process calls exec while ddtop opens it. openProgram returns ErrReplaced, because a source of
-// the first program would report the end at once. Only a real exec changes what the kernel reports of a process, so no
-// cheaper test can replace this one.
+// TestOpenAcrossExec: a process calls exec while ddtop opens it. openProgram must return ErrReplaced, because a Source
+// of the first program would report the program's end at once. Only a real exec changes what the kernel reports of a
+// process, so no cheaper test can replace this one.
 func TestOpenAcrossExec(t *testing.T) {
 	r := rubytest.One(t)
 	p := r.Start(t, `$stdout.sync = true

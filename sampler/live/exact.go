@@ -17,7 +17,7 @@ type ExactOptions struct {
 	// MaxCost is the largest share of the process's CPU time that the probes may cost. Zero means DefaultExactCost.
 	// One means no limit.
 	MaxCost float64
-	// LibC puts the probes into the C library even if libruby's own functions would do. It is for tests.
+	// LibC puts the probes into the C library, even if probes in libruby's functions would be enough. It is for tests.
 	LibC bool
 	// Untried allows a kind of processor on which exact mode has not run yet (docs/reference/exact.md#on-arm64).
 	Untried bool
@@ -33,7 +33,7 @@ type ExactReport struct {
 	// includes CostNS. HitNS is the cost of one hit, in ns.
 	CostNS, CPUNS, HitNS int64
 	Checks               exact.Checks
-	// Ended says in a clause why exact mode ended by itself. It is empty if it did not. Wrong is true if its results
+	// Ended says in a clause why exact mode ended by itself. It is empty if it did not. If Wrong is true, its results
 	// cannot be trusted.
 	Ended string
 	Wrong bool

@@ -20,30 +20,30 @@ import (
 )
 
 const (
-	// watchEvery is the interval between fetches of records while no samples come. narrowEvery is the interval between
-	// searches for probes that never make a record.
+	// watchEvery is how often records are fetched while no samples come. narrowEvery is how often ddtop searches for
+	// probes that never make a record.
 	watchEvery, narrowEvery = time.Second, 100 * time.Millisecond
-	// exactBehindNS is how long ddtop waits for earlier records before it uses a record, in ns. A thread can lose its
-	// CPU before it writes its record.
+	// exactBehindNS is the age from which on a record is used, in ns. Until then an earlier record may still come,
+	// because a thread can lose its CPU before it writes its record.
 	exactBehindNS = 5_000_000
-	// costEveryNS is the shortest interval between two checks of the cost, in ns. A check covers the last costSpanNS
-	// or more, but at most the time of the last maxSpans checks.
+	// costEveryNS is the shortest interval between two checks of the cost, in ns. A check covers at least the last
+	// costSpanNS, but at most the time of the last maxSpans checks.
 	costEveryNS, costSpanNS, maxSpans = 200_000_000, 1_000_000_000, 8
-	// freeCost is the share of a CPU that the probes may always cost. The cost of each hit is high in a mostly idle
-	// process, because its threads must be woken.
+	// freeCost is the share of a CPU that the probes may always cost. In a mostly idle process each hit of a probe
+	// costs much, because its threads must be woken.
 	freeCost = 0.001
-	// maxSeen limits the sampled holders that wait for comparison with records. Further ones are not compared.
+	// maxSeen limits the holders in samples that wait for comparison with records. Later ones are not compared.
 	maxSeen = 1 << 14
 	// checkFrom is the number of holds of the GVL that a check needs. wrongFrom limits the share of sampled holds
 	// that disagree with the records, and unclosedFrom the share of holds without an end. Beyond these limits the
 	// records cannot be trusted. On a full machine some holds always disagree, because a thread lost its CPU just
 	// before it made its record.
 	checkFrom, wrongFrom, unclosedFrom = 100, 0.5, 0.1
-	// movesProve is how often sampling must see the GVL change hands without any record to prove that records are
-	// missing. One such change proves nothing, because sampling may see it before its record is made.
+	// movesProve is how many changes of the GVL's holder sampling must see without any record, to prove that records
+	// are missing. A single change proves nothing: sampling may see it before its record is made.
 	movesProve = 3
-	// While wrongFrom or unclosedFrom is exceeded, ddtop reports no changes, if it knows doubtFrom holds or more. Only
-	// after checkFrom holds it ends exact mode.
+	// doubtFrom is how many holds ddtop must know to report no changes while wrongFrom or unclosedFrom is exceeded.
+	// After checkFrom holds, it ends exact mode.
 	doubtFrom = 10
 )
 
@@ -55,7 +55,7 @@ type exactRun struct {
 	// fromNS and toNS are when following began and ended, CLOCK_MONOTONIC in ns. toNS is zero until the end.
 	fromNS int64
 	toNS   atomic.Int64
-	// fedNS is the time up to which all records were passed on. lookedNS is when records were last fetched.
+	// fedNS is the time up to which all records were used for changes. lookedNS is when records were last fetched.
 	fedNS, lookedNS atomic.Int64
 
 	quit chan struct{} // closed when toNS is set
@@ -68,11 +68,11 @@ type exactRun struct {
 	changes *exact.Collector
 	changed uint64
 	report  ExactReport
-	// withTarget is true if the run ended because the process did.
+	// withTarget is true if the run ended because the target ended.
 	withTarget bool
 	err        error
 	closed     bool
-	// pending are records that wait for earlier ones, or for the name of their stack.
+	// pending are records that are not used yet. They wait for earlier records, or for the name of their stack.
 	pending []pendingRecord
 	stacks  *stacknames.Stacks
 	counts  probe.Counts
@@ -82,19 +82,19 @@ type exactRun struct {
 	witness
 }
 
-// pendingRecord is a record that was not passed on yet. If it ends a wait, stack is the wait's stack without a name.
+// pendingRecord is a record that is not used yet. If it ends a wait, stack is the wait's stack without a name.
 type pendingRecord struct {
 	exact.Record
 	stack *stacknames.Unnamed
 }
 
-// seen is a sample's evidence: the holder of the GVL at a time.
+// seen says that a sample saw the thread tid hold the GVL at a time. Records are compared with it.
 type seen struct {
 	tid  int32
 	atNS int64
 }
 
-// costSpan has the counters at the beginning of a span: the cost of the probes and the CPU time, in ns.
+// costSpan has counters at the time atNS: what the probes have cost and the CPU time of the process, in ns.
 type costSpan struct{ atNS, costNS, cpuNS int64 }
 
 // cpuClock returns the ID of the clock for a process's CPU time (clock_getcpuclockid(3)).
@@ -109,7 +109,7 @@ func (x *exactRun) cpu() (int64, error) {
 	return ts.Nano(), nil
 }
 
-// witness keeps which threads held the GVL in samples, for comparison with records.
+// witness has the holders of the GVL that samples saw. They are compared with the records of probes.
 type witness struct {
 	seen    []seen // in order of time
 	ractors bool   // the process has more than one ractor
@@ -119,7 +119,7 @@ type witness struct {
 	moved     int
 }
 
-// saw adds the next sample in time. The parameter on is true while the GVL is followed, and fromNS is when this began.
+// saw adds the next sample in time. on is true while the GVL is followed, and fromNS is when following began.
 func (x *witness) saw(s *sampler.Sample, on bool, fromNS int64) {
 	if len(s.Ractors) > 1 {
 		x.ractors = true
@@ -151,7 +151,7 @@ func (x *witness) saw(s *sampler.Sample, on bool, fromNS int64) {
 // on reports whether the run has not ended.
 func (x *exactRun) on() bool { return x.toNS.Load() == 0 }
 
-// behind returns the wait in ns until all records up to a time are passed on. It is 0 if they were or never will be.
+// behind returns how long to wait, in ns, until all records up to a time are used. It is 0 if no wait is needed.
 func (x *exactRun) behind(ns int64) int64 {
 	if to := x.toNS.Load(); to != 0 && ns > to || ns <= x.fedNS.Load() {
 		return 0
@@ -159,7 +159,7 @@ func (x *exactRun) behind(ns int64) int64 {
 	return max(ns+exactBehindNS-pace.Monotonic(), 1)
 }
 
-// fill adds the changes to a sample, and compares the sample with them. behind must return 0 for the sample's time.
+// fill adds the changes to a sample, and keeps its holder for comparison. behind must return 0 for the sample's time.
 func (x *exactRun) fill(s *sampler.Sample, list *exact.List) {
 	if to := x.toNS.Load(); s.TimeNS <= x.fromNS || to != 0 && s.TimeNS > to {
 		return
@@ -204,7 +204,7 @@ func (x *exactRun) narrow() {
 	x.probes.Narrow(x.to.Checks().Unclosed > 0 && x.counts.Lost == 0)
 }
 
-// look fetches records, passes on the records older than exactBehindNS, and calls limit. Any goroutine may call it.
+// look fetches records, uses the records older than exactBehindNS, and calls limit. Any goroutine may call it.
 func (x *exactRun) look() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -229,7 +229,7 @@ func (x *exactRun) look() {
 }
 
 func (x *exactRun) drain(now int64) error {
-	// Stacks are read first. A stack's record is written before the stack, so the record is then in its ring.
+	// Stacks are read first. A record is written before its stack, so each stack that is read has its record here.
 	if err := x.probes.DrainStacks(func(s *probe.Stack) { x.stacks.Take(x.source.reader, s, false, now) }); err != nil {
 		return err
 	}
@@ -249,7 +249,7 @@ func (x *exactRun) drain(now int64) error {
 	return nil
 }
 
-// stacked adds a stack to its record, which is one of the newest in pending. It drops a stack whose record was lost.
+// stacked adds a stack to its record, one of the newest in pending. If the record was lost, the stack is dropped.
 func (x *exactRun) stacked(s *stacknames.Taken) {
 	for i := len(x.pending) - 1; i >= 0 && x.pending[i].NS >= s.NS-exactBehindNS; i-- {
 		if r := &x.pending[i]; r.NS == s.NS && r.TID == s.TID && r.Kind == exact.Unlocked {
@@ -259,7 +259,7 @@ func (x *exactRun) stacked(s *stacknames.Taken) {
 	}
 }
 
-// feed passes on the records up to a time, or up to the first one whose stack has no name yet.
+// feed uses the records up to a time. It stops earlier at a record whose stack has no name yet.
 func (x *exactRun) feed(untilNS int64) {
 	untilNS = rounded(untilNS)
 	byTime := func(a, b pendingRecord) int { return cmp.Compare(a.NS, b.NS) }
@@ -296,7 +296,7 @@ func (x *exactRun) feed(untilNS int64) {
 	}
 }
 
-// forgetGone ends the threads that are gone, but whose last record was lost. Else they would keep their state forever.
+// forgetGone ends threads that are gone without a last record, because it was lost. Else they would keep their state.
 func (x *exactRun) forgetGone(atNS int64) {
 	x.lostNS = 0
 	tids, err := x.source.proc.TIDs(nil)
@@ -315,7 +315,7 @@ const changeUnit = 100
 // rounded rounds a time down to changeUnit. Two records of a thread stay in order, because they are further apart.
 func rounded(ns int64) int64 { return ns - ns%changeUnit }
 
-// compare compares the sampled holders from fromNS on with the records, which were passed on up to fedNS.
+// compare compares the holders in samples from fromNS on with the records. Records up to fedNS have been used.
 func (x *witness) compare(to *exact.Machine, fromNS, fedNS int64) {
 	n := 0
 	for ; n < len(x.seen) && x.seen[n].atNS+exact.SlackNS <= fedNS; n++ {
@@ -326,14 +326,14 @@ func (x *witness) compare(to *exact.Machine, fromNS, fedNS int64) {
 	x.seen = slices.Delete(x.seen, 0, n)
 }
 
-// fits reports whether records agree with each other and with samples. With fewer holds than turns, it returns true.
+// fits reports whether the records agree with each other and with samples. It is true for fewer holds than turns says.
 func (x *exactRun) fits(turns uint64) bool {
 	c := x.to.Checks()
 	seen := c.Agreed + c.Disagreed
 	return (seen < turns || float64(c.Disagreed) <= wrongFrom*float64(seen)) && (c.Runs < turns || float64(c.Unclosed) <= unclosedFrom*float64(c.Runs))
 }
 
-// movedUnseen reports whether sampling saw the GVL change hands at least the given number of times without any record.
+// movedUnseen reports whether samples saw the GVL's holder change at least the given number of times without a record.
 func (x *exactRun) movedUnseen(times int) bool {
 	return x.moved >= times && x.to.Checks().Records == 0 && x.counts.Lost == 0
 }
@@ -376,7 +376,7 @@ func (x *exactRun) limit(now int64) {
 	}
 }
 
-// cost returns the measured time span, the probes' cost in it, and the rest of the process's CPU time, all in ns.
+// cost returns the length of the measured time, the probes' cost in it, and the other CPU time of the process, in ns.
 func (x *exactRun) cost() (span, cost, own int64) {
 	if len(x.spans) == 0 {
 		return 0, 0, 0
@@ -394,7 +394,7 @@ func (x *exactRun) end(why string) {
 	x.endAt(pace.Monotonic(), why, false)
 }
 
-// endAt ends the run unless it has ended. Later records are incomplete and not used. run removes the probes.
+// endAt ends the run unless it has ended. Records after this are incomplete and not used. run removes the probes.
 func (x *exactRun) endAt(now int64, why string, wrong bool) {
 	if !x.on() {
 		return
@@ -462,8 +462,8 @@ func (x *exactRun) stop() error {
 // nameStacks names stacks of waits. The clock calls it, because only the clock may use the reader.
 func (x *exactRun) nameStacks() { x.stacks.Give(x.source.reader, x.source.dict, pace.Monotonic()) }
 
-// withoutClock makes records stop waiting for the names of their stacks, until the clock names stacks again.
+// withoutClock lets records be used without names of their stacks, until the clock names stacks again.
 func (x *exactRun) withoutClock() { x.stacks.WithoutClock() }
 
-// maxHeld is how many records may wait until a stack has its name. More would not fit into a sample.
+// maxHeld is how many records may wait for the name of a stack. A sample has no room for more.
 const maxHeld = 1 << 13

@@ -65,7 +65,8 @@ func watchExactly(t *testing.T, s *live.Source, done func(*sampler.Sample) bool)
 	return c, report
 }
 
-// turns returns a done for watchExactly. It waits until threads other than the main one have got the GVL n times.
+// turns returns a function done for watchExactly. It returns true when threads other than the main one have got the GVL
+// n times.
 func turns(p *rubytest.Process, n int) func(*sampler.Sample) bool {
 	return func(x *sampler.Sample) bool {
 		for _, c := range x.Changes.List {
@@ -77,8 +78,8 @@ func turns(p *rubytest.Process, n int) func(*sampler.Sample) bool {
 	}
 }
 
-// TestExactFollows: two threads compute and take turns. ddtop sees the holds of both, and at least one hold that
-// follows a wait.
+// TestExactFollows: two threads compute and take turns. ddtop must see both hold the GVL, and at least one hold that
+// begins after a wait.
 func TestExactFollows(t *testing.T) {
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		p, s := openExact(t, r, `$stdout.sync = true
@@ -101,8 +102,8 @@ $stdin.gets`, rubytest.Options{})
 	})
 }
 
-// sends returns a done for watchExactly. At the first sample it sends the process a line. It waits until the process
-// answers with done.
+// sends returns a function done for watchExactly. At the first sample, it sends the process a line. It returns true
+// when the process has answered with the text in done.
 func sends(t *testing.T, p *rubytest.Process, done string) func(*sampler.Sample) bool {
 	sent, over := false, make(chan struct{})
 	return func(*sampler.Sample) bool {
@@ -119,8 +120,8 @@ func sends(t *testing.T, p *rubytest.Process, done string) func(*sampler.Sample)
 	}
 }
 
-// TestExactChurn: threads are born and end all the time. ddtop sees each of them with a hold of the GVL, and keeps none
-// of them after its end.
+// TestExactChurn: a program starts and ends threads all the time. ddtop must see each of them hold the GVL, and must
+// keep none of them after its end.
 func TestExactChurn(t *testing.T) {
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		const born = 3000
@@ -149,7 +150,7 @@ $stdin.gets
 puts "forked"
 $stdin.gets`, rubytest.Options{})
 		c, report := watchExactly(t, s, sends(t, p, "forked"))
-		// The main thread and the sleeping one. Ruby's timer thread is not a Ruby thread.
+		// Two threads are allowed: the main thread and the sleeping one. Ruby's timer thread is not a Ruby thread.
 		if report.Wrong || len(c.since) > 2 {
 			t.Errorf("threads %v; %+v", c.since, report)
 		}

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact/probe"
 )
 
-// TryExact returns why exact mode cannot run on this machine, or nil. It puts a probe into ddtop itself. If untried is
-// true, it also allows a type of processor on which exact mode was never tested.
+// TryExact returns why exact mode cannot run on this machine, or nil. To find out, it puts a probe into ddtop itself.
+// untried also allows a type of processor on which exact mode was never tested.
 func TryExact(untried bool) error { return probe.Try(untried) }
 
 // CheckExact returns why exact mode cannot follow the process, without putting a probe into it. It returns the same

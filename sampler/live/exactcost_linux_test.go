@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// BenchmarkExactSource measures the CPU time of sampling at the usual rates and of exact mode, in turns. The GVL
-// changes its owner more often in each load than in the one before. The cost of processing the samples is not included.
+// BenchmarkExactSource measures the CPU time of sampling at the usual rates and of exact mode, in turns. From each load
+// to the next, the GVL changes its holder more often. The cost of processing the samples is not included.
 func BenchmarkExactSource(b *testing.B) {
 	const rounds, length = 4, 3 * time.Second
 	handing := func(perSecond int) string {

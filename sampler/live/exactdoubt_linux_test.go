@@ -8,7 +8,8 @@ import (
 )
 
 // TestExactDoubt: while most sampled holds of the GVL contradict the records, samples have no changes. When enough of
-// them agree again, changes begin anew. They contain nothing from the time of doubt.
+// them agree again, samples have changes again. These begin with each thread's state, and contain nothing from the time
+// of doubt.
 func TestExactDoubt(t *testing.T) {
 	const thread, tid = 0x1000, 1
 	x := &exactRun{fromNS: 1, changes: exact.NewCollector(1)}

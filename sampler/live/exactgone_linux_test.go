@@ -12,8 +12,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// TestExactForgets: no thread that has ended stays in the changes of samples. Threads end by themselves, are killed at
-// any place, end by another thread's exception, or belong to a child process.
+// TestExactForgets: when a thread has ended, the changes of samples do not contain it. The threads of this test end in
+// different ways. They end by themselves, are killed at any place, end by another thread's exception, or belong to a
+// child process.
 func TestExactForgets(t *testing.T) {
 	const program = `$stdout.sync = true
 Thread.report_on_exception = false
@@ -48,7 +49,8 @@ $stdin.gets`
 				sent = true
 				go func() { p.Send(t, "go"); p.Expect(t, "done"); close(over) }()
 			case doneNS != 0 && c.toNS > doneNS:
-				// Native threads end a little after their Ruby threads, and sometimes after this sample.
+				// A native thread ends a little after its Ruby thread, so it may still exist at this sample. Then the
+				// next sample is checked.
 				if settled = len(c.missing(p.PID)) == 0; settled {
 					cancel()
 				}
@@ -73,7 +75,7 @@ $stdin.gets`
 	})
 }
 
-// missing returns the native threads that are still in the states, although the kernel does not have them.
+// missing returns the native threads that have a state here, although the kernel does not list them.
 func (c *changing) missing(pid int) []string {
 	var tids []string
 	for tid := range c.states {

@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// TestExactModeEnds: if something happens to the process, exact mode ends and names the reason. If the process still
-// lives, sampling goes on without changes.
+// TestExactModeEnds: exact mode ends and names the reason if, for example, the process ends or makes a ractor. If the
+// process still lives, sampling continues, and samples have no changes of the GVL.
 func TestExactModeEnds(t *testing.T) {
 	for name, c := range map[string]struct {
 		last, says string
@@ -67,7 +67,8 @@ func TestExactModeEnds(t *testing.T) {
 					t.Errorf("%+v", st)
 				}
 				if c.goesOn {
-					// Exact mode can be requested again. It starts, or is refused with the reason.
+					// Exact mode can be requested again after it has ended. It must start, or be refused with the
+					// reason.
 					err := s.Exact(t.Context(), live.ExactOptions{MaxCost: 1})
 					if name == "becomes dear" && err != nil || name == "makes a ractor" && err == nil {
 						t.Errorf("asked for again: %v", err)
@@ -78,8 +79,8 @@ func TestExactModeEnds(t *testing.T) {
 	}
 }
 
-// TestExactModePhases: a program logs when it computed without giving up the GVL, and when it slept. The changes agree
-// with this log.
+// TestExactModePhases: a program logs when it computed without giving up the GVL, and when it slept. The changes of
+// samples must agree with this log.
 func TestExactModePhases(t *testing.T) {
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		const phases = 40
@@ -120,7 +121,8 @@ $stdin.gets`, rubytest.Options{})
 				}
 			})
 		}()
-		// The program begins after the first sample with changes, which can come late on a full machine.
+		// The program waits for a line. It gets the line after the first sample with changes, which can come late on a
+		// full machine.
 		select {
 		case <-known:
 		case <-ctx.Done():
@@ -136,7 +138,8 @@ $stdin.gets`, rubytest.Options{})
 		if _, err := s.EndExact(); err != nil {
 			t.Fatal(err)
 		}
-		// While the thread computes, it holds the GVL. Between two phases it gives the GVL away and takes it again.
+		// While the thread computes, it holds the GVL all the time. Between two phases it sleeps, so it releases the
+		// GVL and gets it again.
 		for i, phase := range log {
 			state, released := sampler.GVLGone, 0
 			for _, y := range told {
@@ -156,7 +159,8 @@ $stdin.gets`, rubytest.Options{})
 }
 
 // TestExactModeHungTaker: if the consumer of samples hangs, ddtop still removes probes that are too expensive. When the
-// consumer goes on, it first gets the samples of the time before the removal. Later samples have no changes of the GVL.
+// consumer continues, it first gets the samples from before the removal, with changes. Later samples have no changes of
+// the GVL.
 func TestExactModeHungTaker(t *testing.T) {
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		p, s := openExact(t, r, `$stdout.sync = true
@@ -209,7 +213,7 @@ func TestExactModeClose(t *testing.T) {
 		if report, err := other.EndExact(); err != nil || report != (live.ExactReport{}) || other.ExactStatus() != (sampler.ExactStatus{}) {
 			t.Errorf("%+v, %v, %+v before", report, err, other.ExactStatus())
 		}
-		// Two Sources follow one process. If one of them ends, the other goes on.
+		// Two Sources follow one process. If one of them ends, the other must continue.
 		for _, x := range []*live.Source{s, other} {
 			if err := x.Exact(t.Context(), live.ExactOptions{MaxCost: 1}); err != nil {
 				t.Fatal(err)

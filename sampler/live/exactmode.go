@@ -12,7 +12,7 @@ type exactMode struct {
 	mode[exactRun, *exactRun]
 	// options are the options with which exact mode was last switched on.
 	options ExactOptions
-	// moreNS is the time until which the probes may cost sampler.MoreExactCost (TakeMore), CLOCK_MONOTONIC in ns.
+	// moreNS is the time until which TakeMore lets probes cost sampler.MoreExactCost, CLOCK_MONOTONIC in ns.
 	moreNS atomic.Int64
 }
 
@@ -23,7 +23,7 @@ func (s *Source) Exact(ctx context.Context, o ExactOptions) error {
 	return s.exact.begin(ctx, s.info.PID, "exact mode", "exact mode is on", s.exactWith(o))
 }
 
-// exactWith returns a function that puts probes in, and keeps o if that succeeds. Its caller must hold exact.mu.
+// exactWith returns a function that inserts the probes, and keeps o if that succeeds. Its caller must hold exact.mu.
 func (s *Source) exactWith(o ExactOptions) func(context.Context) (*exactRun, error) {
 	return func(ctx context.Context) (*exactRun, error) {
 		x, err := s.openExact(ctx, o)
@@ -34,7 +34,7 @@ func (s *Source) exactWith(o ExactOptions) func(context.Context) (*exactRun, err
 	}
 }
 
-// parkExact removes the probes until resume is called. While ctrl-z stops ddtop, it could not check their cost.
+// parkExact removes the probes until resume is called. A ddtop that ctrl-z has stopped could not check their cost.
 func (s *Source) parkExact() (resume func()) {
 	m := &s.exact
 	on, ok := m.park()

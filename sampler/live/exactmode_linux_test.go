@@ -14,7 +14,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// changing follows the Changes of samples, and fails the test if they are impossible.
+// changing collects the changes of the GVL in samples. It fails the test if a change is impossible after the one
+// before.
 type changing struct {
 	t *testing.T
 	// toNS is the time up to which the last sample's changes are known. It is zero if that sample had none.
@@ -22,11 +23,11 @@ type changing struct {
 	states  map[int32]sampler.GVLState // by native thread
 	since   map[int32]int64
 	threads map[sampler.ThreadID]int // changes of threads that samples list
-	// turns counts how often a native thread got the GVL. waits counts how many of these holds came after a wait.
+	// turns counts how often each native thread got the GVL. waits counts how many of these holds came after a wait.
 	turns map[int32]int
 	waits int
-	// known counts the samples with changes. fresh counts the samples whose changes begin anew. unlisted counts changes
-	// of threads that no sample lists.
+	// known counts the samples with changes. fresh counts the samples that begin with each thread's state, because they
+	// do not continue the changes of the sample before. unlisted counts changes of threads that no sample lists.
 	samples, known, fresh, changes, unlisted int
 	fromNS                                   int64
 	lastNS, gapNS                            int64
@@ -81,7 +82,7 @@ func (c *changing) take(s *sampler.Sample) {
 	}
 }
 
-// change takes one change. begins is true if it is the state of a thread at the beginning.
+// change adds one change. If begins is true, it is not a change but the state of a thread at the beginning.
 func (c *changing) change(y *sampler.Change, begins bool) {
 	old, known := c.states[y.TID]
 	if known && !begins && old == sampler.GVLHeld && y.State == old && y.Stack != 0 {
@@ -116,7 +117,8 @@ func (c *changing) change(y *sampler.Change, begins bool) {
 	}
 }
 
-// TestExactSamples: the Changes of consecutive samples follow each other without a gap, and each change is possible.
+// TestExactSamples: between the changes of one sample and the next there is no gap in time, and each change is possible
+// after the one before.
 func TestExactSamples(t *testing.T) {
 	for name, load := range map[string]string{
 		"computing":     `4.times { Thread.new { n = 0; loop { n += 1 } } }`,
@@ -196,9 +198,9 @@ func probesOpen(t *testing.T) (open []string) {
 	})
 }
 
-// TestExactOnAndOff switches exact mode on and off while samples are taken. Each time there are changes in between.
-// Afterwards the process's code is unchanged, and no descriptor is left open. The longest gap between samples is
-// printed, but not checked.
+// TestExactOnAndOff switches exact mode on and off while samples are taken. Each time, the samples in between must have
+// changes. Afterwards the process's code must be unchanged, and no descriptor left open. The longest gap between
+// samples is printed, but not checked.
 func TestExactOnAndOff(t *testing.T) {
 	times := 50
 	if rubytest.Short(t) {

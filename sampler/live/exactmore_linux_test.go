@@ -10,9 +10,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// TestExactModeMayCostMore: while TakeMore allows it, exact mode goes on although it costs more than --exact-cost. When
-// TakeMore ends, exact mode ends soon at its limit. The program computes between its system calls, so the probes cost
-// it one to five percent.
+// TestExactModeMayCostMore: while TakeMore allows it, exact mode continues although it costs more than --exact-cost.
+// Soon after TakeMore's time has ended, exact mode ends because of its cost. The program computes between its system
+// calls, so the probes cost it one to five percent.
 func TestExactModeMayCostMore(t *testing.T) {
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		_, s := openExact(t, r, `$stdout.sync = true
@@ -25,7 +25,8 @@ loop { w.syswrite("x"); r.sysread(1); 20_000.times { } }`, rubytest.Options{})
 		if err := s.Exact(ctx, live.ExactOptions{MaxCost: 1e-4}); err != nil {
 			t.Fatal(err)
 		}
-		// The limit is on the cost of a second, and is checked five times a second.
+		// The limit is for the cost of a second, and is checked five times a second. So two seconds are enough to
+		// exceed it.
 		const longEnough = 2_000_000_000
 		began := s.ExactStatus().SinceNS
 		if err := s.Run(ctx, func(x *sampler.Sample) {

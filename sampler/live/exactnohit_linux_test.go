@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/redact"
 )
 
-// TestExactWithoutHits: exact mode ends itself if sampling sees the GVL change hands and the probes record nothing.
-// After the first such change of hands, no sample has known changes.
+// TestExactWithoutHits: exact mode must end by itself if samples see the GVL change its holder, but the probes record
+// nothing. From the first such change on, no sample may claim that its changes are known.
 func TestExactWithoutHits(t *testing.T) {
 	if err := probe.Try(false); err != nil {
 		rubytest.Skip(t, "%v", err)
@@ -50,7 +50,8 @@ $stdin.gets`, rubytest.Options{})
 				}
 				owner = x.Ractors[0].OwnerStart
 			}
-			// The first samples may have been taken before exact mode began.
+			// A sample comes later than it was taken. So the first samples here may be from before exact mode began,
+			// and are not checked.
 			if moves > 3*movesProve && x.Changes.Known() {
 				t.Errorf("changes are called known after the GVL was seen to change hands %d times: %+v", moves, x.Changes)
 			}

@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// delaysAtOnce is how many threads' time without a CPU is read in one go. Sampling pauses meanwhile.
+	// delaysAtOnce is how many threads' time without a CPU is read at once. Sampling waits until these are read.
 	delaysAtOnce = 256
-	// fewSharers is the largest number of sampled processes at which each gets a ring of full size.
+	// fewSharers is the largest number of sampled processes with which each gets a ring buffer of full size.
 	fewSharers = 4
 )
 
-// openExact puts probes into the process and follows its GVL until close or a limit (ExactReport.Ended).
+// openExact puts probes into the process and follows its GVL until close, or until a limit ends it (ExactReport.Ended).
 func (s *Source) openExact(ctx context.Context, o ExactOptions) (*exactRun, error) {
 	if o.MaxCost == 0 {
 		o.MaxCost = DefaultExactCost
@@ -42,7 +42,7 @@ func (s *Source) openExact(ctx context.Context, o ExactOptions) (*exactRun, erro
 	return apart.Result(ctx, &s.exact.opening, func() (*exactRun, error) { return s.follow(ctx, o) }, func(x *exactRun) { _ = x.stop() })
 }
 
-// checkClock refuses a process whose clock differs from the clock of the probes. Time namespaces shift CLOCK_MONOTONIC
+// checkClock refuses a process in another time namespace, where CLOCK_MONOTONIC differs from the clock of the probes
 // (time_namespaces(7)).
 func checkClock(pid int) error {
 	const help = "run ddtop in the same time namespace as the process, where that is the machine's own"
@@ -78,7 +78,7 @@ func (s *Source) exactPlaces(ctx context.Context, libc bool) (scheduler ruby.Sch
 	return scheduler, code, err
 }
 
-// ownThreads returns an error that wraps the parameter kind if the process's threads may share native threads.
+// ownThreads returns an error that wraps kind if several of the process's threads may share a native thread.
 func (s *subject) ownThreads(ctx context.Context, kind error) error {
 	const tries = 3 // a full machine may answer too late, but each try that hangs keeps a thread
 	var env map[string]string
@@ -133,7 +133,7 @@ func (s *Source) follow(ctx context.Context, o ExactOptions) (_ *exactRun, err e
 			err = errors.Join(err, x.probes.Close())
 		}
 	}()
-	// If the caller has given up, remove the probes again.
+	// If the caller has given up in the meantime, the probes are removed again.
 	if err := errors.Join(x.begin(ctx, &scheduler), ctx.Err()); err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func (s *Source) follow(ctx context.Context, o ExactOptions) (_ *exactRun, err e
 	return x, nil
 }
 
-// readThreads reads the list of threads, and retries if it changes. Then it calls then, which may use the reader.
+// readThreads reads the list of threads, again if it changes meanwhile. Then it calls then, which may use the reader.
 func (s *Source) readThreads(ctx context.Context, then func() error) error {
 	const tries = 50
 	var err error
@@ -169,7 +169,7 @@ func readThreadsOnce(s *Source, then func() error) error {
 	return then()
 }
 
-// probeCode finds the places of the probes. The kernel places none if the first thread has ended (Linux 6.18).
+// probeCode finds the places of the probes. The kernel sets no probes after the first thread's end (Linux 6.18).
 func (s *subject) probeCode(o probe.CodeOptions) (probe.Code, error) {
 	if s.proc.FirstEnded() {
 		return probe.Code{}, fmt.Errorf("process %d: %w: its first thread has ended, by whose memory the kernel places them", s.info.PID, probe.ErrNotPlaced)
@@ -192,7 +192,7 @@ func (s *subject) probeCode(o probe.CodeOptions) (probe.Code, error) {
 	return probe.FindCode(s.proc, module, maps, o)
 }
 
-// begin makes a first record of each thread's present state, because threads that do not move make none.
+// begin makes a first record of each thread's state. Otherwise a thread that does not move would have no record.
 func (x *exactRun) begin(ctx context.Context, scheduler *ruby.Scheduler) error {
 	read, err := x.source.eachState(ctx, scheduler, func(now int64, t *ruby.SchedulerThread, owner uint64, delayNS int64) {
 		x.pending = append(x.pending, pendingRecord{Record: exact.Record{
@@ -204,9 +204,9 @@ func (x *exactRun) begin(ctx context.Context, scheduler *ruby.Scheduler) error {
 	return err
 }
 
-// eachState calls fn with each thread's present state, the GVL's owner, and the thread's time without a CPU so far. It
-// returns the time after reading them, and passes the time before to fn as now. Changes between the two times may be
-// missing in the states, so their records must count as later. On a full machine the two times can be 20 ms apart.
+// eachState calls fn with each thread's present state, the GVL's owner, and the thread's time without a CPU so far. now
+// is the time before the states are read. The result is the time after it. Changes in between may be missing in the
+// states, so their records must count as later. On a full machine the two times can be 20 ms apart.
 func (s *Source) eachState(ctx context.Context, scheduler *ruby.Scheduler, fn func(now int64, t *ruby.SchedulerThread, owner uint64, delayNS int64)) (int64, error) {
 	var threads []ruby.SchedulerThread
 	var now int64

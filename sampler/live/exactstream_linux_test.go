@@ -20,9 +20,9 @@ type exactTimes struct {
 	tids      map[sampler.ThreadID]int32
 	intervals []gvl.Interval
 	waits     []gvl.Wait
-	// broken is true if samples were too far apart, or if a sample did not list a thread that an earlier one listed. It
-	// is also true if a sample had no changes and the sample before had some. known reports whether the last sample had
-	// changes.
+	// broken is true if samples have a gap: they were too far apart, or a sample lacks a thread that an earlier one
+	// listed. It is also true if a sample had no changes although the sample before it had some. known is true if the
+	// last sample had changes.
 	broken, known bool
 }
 
@@ -40,7 +40,7 @@ func (e *exactTimes) Tick(k *gvl.Tick) {
 	}
 }
 
-// doing is what a thread does with regard to the GVL.
+// doing is what a thread does with the GVL: it holds it, waits for it, or has released it.
 type doing uint8
 
 const (
@@ -49,14 +49,14 @@ const (
 	released
 )
 
-// span is an interval in which a native thread did one thing.
+// span is an interval in which a native thread held the GVL, waited for it, or had released it.
 type span struct {
 	tid          int32
 	does         doing
 	fromNS, toNS int64
 }
 
-// spanWait is a wait for the GVL, with native threads.
+// spanWait is a wait for the GVL. It names threads by the ids of their native threads.
 type spanWait struct {
 	tid                  int32
 	fromNS, toNS         int64
@@ -64,12 +64,13 @@ type spanWait struct {
 	firstHolder, lastOne int32
 }
 
-// replayed follows changes one after the other, without a stream.Stream.
+// replayed computes intervals and waits from the changes in samples, one change after the other. A stream.Stream
+// computes the same, and the test compares both.
 type replayed struct {
 	unchosen bool // no thread is ever chosen (Ruby up to 3.2)
 	threads  map[int32]*replayedThread
-	// holder is the thread that has the GVL. chosen is the thread that gets it next. last is the thread that had it
-	// last. Each is zero if there is no such thread. freedNS is the last time when a thread gave the GVL away.
+	// holder is the thread that has the GVL. chosen is the thread that gets the GVL next. last is the thread that had
+	// it before holder. Each is zero if there is no such thread. freedNS is when a thread last gave the GVL away.
 	holder, chosen, last int32
 	freedNS              int64
 	spans                []span
@@ -84,7 +85,7 @@ type replayedThread struct {
 	first             int32
 }
 
-// doingOf returns what a thread in a state does.
+// doingOf returns what a thread with the state g does with the GVL.
 func doingOf(g sampler.GVLState) doing {
 	switch g {
 	case sampler.GVLHeld:
@@ -125,7 +126,8 @@ func (r *replayed) take(c *sampler.Changes) {
 		if g.State == sampler.GVLGone {
 			delete(r.threads, g.TID)
 		}
-		// A thread that gave the GVL away and queued at the same time waits for the chosen thread.
+		// A thread can give the GVL away and queue for it at the same time, when another thread is chosen. It then
+		// waits for the chosen thread, which is its first holder.
 		if g.State == sampler.GVLChosen {
 			for tid, x := range r.threads {
 				if tid != g.TID && doingOf(x.is) == waiting && x.sinceNS == g.AtNS && x.first == 0 {
@@ -183,10 +185,10 @@ func (r *replayed) finish(atNS int64) {
 	}
 }
 
-// TestExactStream: gvl computes times and waits from samples with changes. They equal the times and waits that follow
-// from the changes alone, for each thread to the nanosecond. Each wait has the same hand-over, the same time without a
-// CPU, and the same holders of the GVL. A thread counts from its first change. If it was new when the probes were
-// inserted, this change can come long after the first sample that lists it.
+// TestExactStream: package gvl computes times and waits from samples with changes. They must equal what the test
+// computes from the changes alone, for each thread to the nanosecond. Each wait must have the same hand-over, the same
+// time without a CPU, and the same holders of the GVL. A thread counts from its first change. For a thread that was new
+// when the probes were inserted, this change can come long after the first sample that lists the thread.
 func TestExactStream(t *testing.T) {
 	rubytest.OftenEnough(t)
 	for name, load := range map[string]string{
@@ -332,7 +334,7 @@ func checkExactWaits(t *testing.T, told *exactTimes, truth *replayed, beginNS, e
 	}
 }
 
-// exactFed keeps what a stream.Stream was fed, so that a failing test can print it.
+// exactFed keeps the samples and states that a stream.Stream got, so that a failing test can print them.
 type exactFed struct {
 	samples []sampler.Sample
 	states  [][]gvl.ThreadState
@@ -344,7 +346,7 @@ func (f *exactFed) keep(x *sampler.Sample, states []gvl.ThreadState) {
 	f.samples, f.states = append(f.samples, s), append(f.states, slices.Clone(states))
 }
 
-// doingIn returns what the thread of an interval does.
+// doingIn returns what the thread does with the GVL in an interval.
 func doingIn(i *gvl.Interval) doing {
 	switch {
 	case i.State.Held():
@@ -355,8 +357,8 @@ func doingIn(i *gvl.Interval) doing {
 	return released
 }
 
-// show logs, for each thread, the first time at which the stream and the changes differ. It also logs what the stream
-// was fed around that time.
+// show logs, for each thread, the first time at which the stream's result differs from the changes. It also logs the
+// samples around that time.
 func (f *exactFed) show(t *testing.T, told *exactTimes, truth *replayed, beginNS, endNS int64) {
 	for id, tid := range told.tids {
 		var a, b []span

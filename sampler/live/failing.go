@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// failedRestNS is the least time between two ticks after ticks have failed for pace.FailingAfterNS, in ns. A
+	// failedRestNS is the least time between two ticks, in ns, once ticks have failed for pace.FailingAfterNS. A
 	// failing tick costs as much as one that succeeds.
 	failedRestNS = 100e6
-	// refusedForNS is how long the kernel must refuse all reads before Run gives up a living process, in ns. Other
-	// failures can be temporary.
+	// refusedForNS is how long the kernel must refuse all reads before Run gives up a living process, in ns. It does
+	// not give up after other failures, which can be temporary.
 	refusedForNS = 10e9
 )
 
-// errNoMemory is the error if no thread of the process has memory (attach.ErrGone) although the process has not ended.
+// errNoMemory is the error if the process has not ended, but none of its threads has memory (attach.ErrGone).
 var errNoMemory = errors.New("none of its threads has memory: it is about to end, or to run another program")
 
 // Failing returns since when no sample could be read, and why. err is nil until reads have failed for a second.
@@ -40,7 +40,7 @@ func (s *sampling) retry(c *pace.Clock, now int64, err error) error {
 	return nil
 }
 
-// Silent returns how long the current tick has lasted. It grows while the target's memory or the kernel hangs.
+// Silent returns how long the current tick has lasted. It keeps growing if the target's memory or the kernel hangs.
 func (s *sampling) Silent() time.Duration {
 	if began := s.tickBegan.Load(); began != 0 {
 		return time.Duration(pace.Monotonic() - began)
@@ -48,5 +48,5 @@ func (s *sampling) Silent() time.Duration {
 	return 0
 }
 
-// NoAnswer returns an attach.ErrNoAnswer for a read that has not returned. err is why ddtop waits no more, or nil.
+// NoAnswer returns an attach.ErrNoAnswer for a read that hangs. err is why ddtop stops waiting for it, or nil.
 func NoAnswer(pid int, err error) error { return apart.NoAnswer(pid, err) }

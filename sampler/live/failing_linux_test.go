@@ -19,7 +19,7 @@ import (
 )
 
 // TestFailedReadsAreNoEnd: the kernel refuses to open files, for several reasons that have nothing to do with the
-// process. ddtop never takes such a failure for the end of the process. It still sees the real end.
+// process. ddtop must never treat such a failure as the end of the process. It must still see the real end.
 func TestFailedReadsAreNoEnd(t *testing.T) {
 	cmd := exec.Command("sleep", "3600")
 	if err := cmd.Start(); err != nil {
@@ -110,8 +110,8 @@ func withoutFiles(t *testing.T, reason unix.Errno, fn func()) {
 	}
 }
 
-// TestFailingIsSaidInTime: the screen asks several times per second. If reads fail, it learns this before two seconds
-// have passed. It learns nothing of a single failed tick.
+// TestFailingIsSaidInTime: the screen calls Failing several times per second. If reads have failed for 1.5 s, Failing
+// must return the error. After a single failed tick, it must return no error.
 func TestFailingIsSaidInTime(t *testing.T) {
 	refused := errors.New("no")
 	for _, c := range []struct {
@@ -133,8 +133,8 @@ func TestFailingIsSaidInTime(t *testing.T) {
 	}
 }
 
-// TestSearchesRest: if a search for processes takes long, ddtop searches less often. So searches take at most a
-// hundredth of the time.
+// TestSearchesRest: if a search for processes takes long, ddtop waits longer before the next one. So searches take at
+// most a hundredth of the time.
 func TestSearchesRest(t *testing.T) {
 	for takes, want := range map[time.Duration]time.Duration{
 		time.Millisecond: time.Second, 20 * time.Millisecond: 2 * time.Second, 50 * time.Millisecond: 5 * time.Second, time.Second: 10 * time.Second,

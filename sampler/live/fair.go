@@ -11,7 +11,7 @@ import (
 // noUser is the user of a process whose user cannot be read.
 const noUser = -1
 
-// inTurns returns the processes in the order in which they get free places. A sampled process takes one of g.places.
+// inTurns returns the processes in the order in which they get free places: a Group samples at most g.places processes.
 // If there are too few places, users take turns. n is the number of sampled processes.
 func (g *Group) inTurns(living []*relative, n int) []*relative {
 	var wanting []*relative
@@ -42,9 +42,9 @@ func (g *Group) noPlace(r *relative) string {
 	return why
 }
 
-// makeWay moves places between users if all places are used. The user with the most places gives up the oldest one for
-// a user with fewer. This ends when a further move would give the receiver as many places as the giver. Named
-// processes keep their places. A place is free once its Source is Done. n is the number of sampled processes.
+// makeWay moves places between users if all places are used. The user with the most places loses the oldest one to a
+// user with fewer. This ends when the receiver would get as many places as the giver. Processes that the caller named
+// keep their places. A place is free once its Source is Done. n is the number of sampled processes.
 func (g *Group) makeWay(living []*relative, n int) {
 	if g.opts.Find == nil || n < g.places {
 		return
@@ -88,7 +88,7 @@ func (g *Group) makeWay(living []*relative, n int) {
 }
 
 // forgetFor makes room for r in g.list if another user has more processes there than r's user. It drops an unsampled
-// process of the user with the most, which is found again once there is room. It returns the other living processes.
+// process of the user with the most. A later search finds it again. It returns the other living processes.
 func (g *Group) forgetFor(r *relative, living []*relative) []*relative {
 	r.readUser()
 	count := make(map[int]int)

@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestPlaceIsGivenToAnotherUser: one user's processes have all places, and a process of another user comes later. It
-// gets the place that was held longest. When it ends, the place goes back.
+// TestPlaceIsGivenToAnotherUser: the processes of one user have all places when a process of another user starts. This
+// process gets the place that was used longest. When it ends, the first user gets the place back.
 func TestPlaceIsGivenToAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, for processes of two users")

@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// quietNS is the time without any record after which the fetcher fetches less often, in ns.
+	// quietNS is the time without any record after which records are fetched less often, in ns.
 	quietNS = 1_000_000_000
 	// manyWorkEveryNS is how often records are fetched if there are more than manyRuns processes, in ns. The interval
-	// grows to restWorkEveryNS if no process with new records was seen to serve requests, and the rings have room.
+	// grows to restWorkEveryNS while rings have room and no process with new records serves requests.
 	manyRuns, manyWorkEveryNS, restWorkEveryNS = 8, 25_000_000, 100_000_000
 )
 
-// fetcher fetches the records of all followed processes, if there are several. Then the sampling loop (clock) of an
-// idle process can sleep. The fetcher wakes only the clocks of processes in which a thread has begun work.
+// fetcher fetches the records of all followed processes, if there are several. So the sampling loop (clock) of an idle
+// process can sleep. The fetcher wakes only the clocks of processes in which a thread has begun work.
 type fetcher struct {
 	mu      sync.Mutex
 	runs    []*switchRun
@@ -30,7 +30,7 @@ type fetcher struct {
 // fetching is the fetcher of all Sources, because they share one ring.
 var fetching fetcher
 
-// is reports whether the fetcher runs, or soon will.
+// is reports whether the fetcher fetches records, or soon will.
 func (f *fetcher) is() bool { return f.several.Load() }
 
 func (f *fetcher) join(x *switchRun) {
@@ -51,7 +51,7 @@ func (f *fetcher) join(x *switchRun) {
 func (f *fetcher) leave(x *switchRun) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	// Edit a copy, because run may still go through the old list.
+	// The list is copied before the change, because the goroutine run may still read the old list.
 	f.runs = slices.DeleteFunc(slices.Clone(f.runs), func(o *switchRun) bool { return o == x })
 	f.several.Store(len(f.runs) > 1)
 }
@@ -96,7 +96,7 @@ func (f *fetcher) run() {
 }
 
 // fetchEach fetches the records of processes. had is true if there were any. soon is true if the next fetch must come
-// soon. This is so if a process with records serves requests, or if the rings fill up.
+// soon, because a process with records serves requests or the rings fill up.
 func fetchEach(runs []*switchRun, now int64) (had, soon bool) {
 	for _, x := range runs {
 		taken, crowded := x.empty()
@@ -115,7 +115,7 @@ func fetchEach(runs []*switchRun, now int64) (had, soon bool) {
 	return had, soon
 }
 
-// empty takes all records of the shared ring. taken is false if x is busy or ended, crowded true if the ring fills up.
+// empty takes all records of the shared ring, unless x is busy or has ended. crowded is true if the ring fills up.
 func (x *switchRun) empty() (taken, crowded bool) {
 	if !x.mu.TryLock() {
 		return false, false
@@ -129,7 +129,7 @@ func (x *switchRun) empty() (taken, crowded bool) {
 }
 
 // fetch takes the waiting records of a process. It wakes the clock if a thread has begun work, or if a stack needs a
-// name. had is false if following has ended. serves is true if the process was seen to serve requests.
+// name. had is false if the process is not followed. serves is true if it was seen to serve requests.
 func (x *switchRun) fetch(now int64) (had, serves bool) {
 	if !x.mu.TryLock() {
 		return true, false // the goroutine that has the lock fetches

@@ -11,7 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches"
 )
 
-// TestFetcherRuns: while several processes are followed, one goroutine fetches. While fewer are followed, none does.
+// TestFetcherRuns: while several processes are followed, one goroutine fetches their records. While there is only one
+// process or none, no such goroutine runs.
 func TestFetcherRuns(t *testing.T) {
 	var f fetcher
 	running := func() bool {
@@ -64,8 +65,8 @@ func (f *seenFeed) Drain(emit func(*switches.Record)) error {
 	})
 }
 
-// fetchedTwo follows two processes that sleep briefly again and again, and exit at the end of standard input. No clock
-// samples them.
+// fetchedTwo follows two processes, without a clock that samples them. The processes sleep briefly again and again, and
+// exit at the end of standard input.
 func fetchedTwo(t *testing.T) (p [2]*rubytest.Process, runs [2]*switchRun, feeds [2]*seenFeed) {
 	t.Helper()
 	if err := CheckSwitches(); err != nil {
@@ -95,8 +96,8 @@ func fetchedTwo(t *testing.T) (p [2]*rubytest.Process, runs [2]*switchRun, feeds
 	return p, runs, feeds
 }
 
-// TestFetcherWaitsForNobody: while a goroutine locks the records of one process, ddtop still fetches the records of
-// another. The records of the first process come after the lock is released.
+// TestFetcherWaitsForNobody: while another goroutine has locked the records of one process, ddtop must still fetch the
+// records of other processes. The records of the first process come after the lock is released.
 func TestFetcherWaitsForNobody(t *testing.T) {
 	_, runs, feeds := fetchedTwo(t)
 	later := func(i int, of int64) {
@@ -136,8 +137,8 @@ func TestFetcherWaitsForNobody(t *testing.T) {
 	}
 }
 
-// TestFetcherEndOfAProcess: when a process ends, ddtop hands out the record of the end before it stops following. The
-// other process is still followed.
+// TestFetcherEndOfAProcess: when a process ends, ddtop must pass on the record of its end before it stops following the
+// process. It must still follow the other process.
 func TestFetcherEndOfAProcess(t *testing.T) {
 	p, runs, feeds := fetchedTwo(t)
 	p[0].Send(t, "")

@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// MaxProcesses bounds the processes of a Group that are sampled at a time.
+	// MaxProcesses limits how many processes of a Group are sampled at a time.
 	MaxProcesses = 64
-	// groupStackRate and groupLockRate are shared by the processes of a Group, in Hz. If there are more than four
-	// processes, each is read less often than asked for, so that the cost does not grow with their number. A single
+	// groupStackRate and groupLockRate are the rates of all processes of a Group together, in Hz. If there are more
+	// than four, each is read less often than its options say. So the cost does not grow with their number. A single
 	// process may use more, if the user asks for it.
 	groupStackRate = 4 * DefaultStackRate
 	groupLockRate  = 4 * defaultLockRate
@@ -26,17 +26,17 @@ const (
 
 // GroupOptions are the options of OpenGroup.
 type GroupOptions struct {
-	// Options apply to each process. Each gets these rates unless the budget is too small.
+	// Options apply to each process. The rates are lower if the limit on ddtop's CPU time is too small.
 	Options
 	// Children selects the processes below the named ones, present and future, at any depth.
 	Children bool
-	// Pending allows that no Ruby is found at first, because the program has just been started.
+	// Pending allows that OpenGroup finds no Ruby at first, because the program has just been started.
 	Pending bool
 	// Find returns further processes that are followed like named ones. It leaves out processes for which known is
-	// true. One goroutine calls it every second. If Find is set, there need not be any process at first, and a Group
-	// never ends by itself. If it is nil, only the named processes are followed.
+	// true. One goroutine calls it every second. With Find, there may be no process at first, and a Group never ends by
+	// itself. If Find is nil, only the named processes are followed.
 	Find func(known func(pid int) bool) []int
-	// LetGo makes Done drop a Source, to free the 300 KB that it has learned about its process.
+	// LetGo makes Done drop the Source. This frees the 300 KB that the Source has learned about its process.
 	LetGo bool
 }
 
@@ -53,20 +53,20 @@ type Group struct {
 	forgotten int
 	closed    bool
 	waiting   []*relative // processes whose Source was not passed to join yet
-	// foundAt is when Find was called last. It belongs to the searching goroutine, as do findAfter and unsettled.
+	// foundAt is when Find was called last. The searching goroutine alone uses it, findAfter and unsettled.
 	foundAt time.Time
-	// findAfter is the least time after foundAt until the next call.
+	// findAfter is how long after foundAt Find is called again at the earliest.
 	findAfter time.Duration
-	// unsettled is the time until all processes that the last search skipped as too young are old enough, or zero.
+	// unsettled is how long until all processes that the last search skipped as too young are old enough, or zero.
 	unsettled time.Duration
-	// births finds new processes. It belongs to the searching goroutine.
+	// births finds new processes. Only the searching goroutine uses it.
 	births kernel.Births
-	// unseen is true if one of roots could not be read yet. It belongs to the searching goroutine.
+	// unseen is true if one of roots could not be read yet. Only the searching goroutine uses it.
 	unseen bool
 }
 
-// OpenGroup attaches to processes, and with Children also to the processes below them. It fails with Open's error if a
-// named process cannot be read. With Children, a named process may be no Ruby if there is a Ruby below it.
+// OpenGroup attaches to processes, and with Children also to the processes below them. If a named process cannot be
+// read, it fails with Open's error. With Children, a named process need not be a Ruby if a Ruby runs below it.
 func OpenGroup(ctx context.Context, pids []int, opts GroupOptions) (*Group, error) {
 	if err := opts.defaults(); err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func OpenGroup(ctx context.Context, pids []int, opts GroupOptions) (*Group, erro
 	}
 	g.look(ctx)
 	if g.unsettled > 0 && !opts.Pending {
-		// Wait for workers that were forked just now, because the caller may measure at once.
+		// The caller may measure at once. So wait for workers that have just been forked.
 		select {
 		case <-ctx.Done():
 		case <-time.After(g.unsettled):
@@ -181,7 +181,7 @@ func (g *Group) over() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, r := range g.list {
-		// A process that is not a Ruby may become one, by exec.
+		// A process that is not a Ruby may call exec and become one. So it counts, too.
 		if r.EndedAt.IsZero() && (r.src != nil || r.done || r.Root || g.opts.Children) {
 			return false
 		}

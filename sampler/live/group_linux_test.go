@@ -23,9 +23,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// forker is a master whose workers obey commands. "fork N" makes worker N. "2 exit", "2 exec other", "2 exec ruby" and
-// "2 fork" go to worker 2. Each worker prints its number, its PID and its depth below the master. As in some servers, a
-// thread that is not the master's main thread forks the workers.
+// forker is a master process whose workers obey commands. "fork N" makes worker N. "2 exit", "2 exec other", "2 exec
+// ruby" and "2 fork" are commands for worker 2. Each worker prints its number, its PID and its depth below the master.
+// A thread that is not the master's main thread forks the workers, as in some servers.
 const forker = `require 'rbconfig'
 STDOUT.sync = true
 PIPES = {}
@@ -85,7 +85,7 @@ func (f family) fork(number string) int {
 	return f.pid("worker " + number)
 }
 
-// pid reads a line with a beginning, a PID and possibly a depth. It returns the PID.
+// pid reads a line that begins with the given text, followed by a PID and possibly a depth. It returns the PID.
 func (f family) pid(begins string) int {
 	f.t.Helper()
 	rest := strings.Fields(strings.TrimPrefix(f.Expect(f.t, begins), begins))
@@ -162,14 +162,14 @@ func (f *followed) until(what string, ok func() bool) {
 	}
 }
 
-// relatives returns the processes that had a PID, in order.
+// relatives returns the processes with this PID that the Group has found, in order.
 func (f *followed) relatives(pid int) []sampler.Relative {
 	list, _ := f.group.Relatives()
 	return slices.DeleteFunc(list, func(r sampler.Relative) bool { return r.PID != pid })
 }
 
-// sampled waits until a process has a sample with at least so many threads. It returns the Source and the newest such
-// sample.
+// sampled waits until a process has a sample with at least the given number of threads. It returns the Source and the
+// newest such sample.
 func (f *followed) sampled(pid, threads int) (sampler.Source, *sampler.Sample) {
 	f.t.Helper()
 	var src sampler.Source
@@ -259,7 +259,7 @@ func TestGroupFollowsForks(t *testing.T) {
 }
 
 // writeOther writes a program that does nothing: an ELF file with one segment, which calls pause(2) in a loop. The
-// roots of the Rubies have hardly any program besides Ruby.
+// tests need it because the roots of the Rubies have hardly any program besides Ruby.
 func writeOther(t *testing.T, path string) {
 	t.Helper()
 	const base, headers = 0x400000, 64 + 56
@@ -285,8 +285,8 @@ func writeOther(t *testing.T, path string) {
 	}
 }
 
-// checkWorker compares a forked worker's threads with the kernel's. On 3.1 and 3.2 Ruby itself keeps the parent's
-// thread ID for the thread that forked.
+// checkWorker compares the TIDs of a forked worker's threads with the kernel's. On 3.1 and 3.2, Ruby itself is wrong
+// here: it keeps the parent's thread ID for the thread that forked.
 func checkWorker(t *testing.T, src sampler.Source, s *sampler.Sample, spinner string) {
 	t.Helper()
 	pid := src.Process().PID

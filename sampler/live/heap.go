@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// countLimit bounds the time of CountHeap. With 3 % of a CPU, it suffices for a hundred million objects.
+// countLimit limits the time of CountHeap. With 3 % of a CPU, this time is enough for a hundred million objects.
 const countLimit = 5 * time.Minute
 
 // CountHeap counts the objects of Ruby's heap by type and class (ruby.Reader.CountHeap). It takes no more of a CPU
@@ -55,8 +55,8 @@ func HeapGraph(ctx context.Context, s *Source, o sampler.HolderOptions) (*heapgr
 	return g, info, nil
 }
 
-// ReadMemory divides the resident memory of a process by its use (kernel.ReadMemory). Its limits and errors are the
-// same as CountHeap's.
+// ReadMemory divides the resident memory of a process by what it is used for (kernel.ReadMemory). Its limits and errors
+// are the same as CountHeap's.
 func ReadMemory(ctx context.Context, s *Source) (*sampler.MemoryParts, error) {
 	var cpu int64
 	return paced(ctx, s, &cpu, func(ctx context.Context, rest func()) (*sampler.MemoryParts, error) {
@@ -72,7 +72,7 @@ func ReadMemory(ctx context.Context, s *Source) (*sampler.MemoryParts, error) {
 	})
 }
 
-// paced calls f, which calls rest often to stay within the budget. It stores the CPU time that f took in cpu, in ns.
+// paced calls f within the limit on ddtop's CPU time. f must call rest often. paced stores f's CPU time in cpu, in ns.
 func paced[T any](ctx context.Context, s *Source, cpu *int64, f func(ctx context.Context, rest func()) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, countLimit)
 	defer cancel()

@@ -11,17 +11,17 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// These constants bound how long a process is stopped while its memory is copied.
+// These constants limit how long a process is stopped while its memory is copied.
 const (
 	// fastCopyMB and slowCopyMB are the times to copy one MB, measured on an idle and on a full machine with two CPUs.
 	fastCopyMB, slowCopyMB = 310 * time.Microsecond, 760 * time.Microsecond
-	// A stop ends at the latest after lateCopyTimes the time that slowCopyMB predicts, plus lateCopy. lateCopy is for
-	// stopping all threads, because on a full machine each waits for a CPU first.
+	// lateCopy and lateCopyTimes limit a stop: lateCopyTimes the time that slowCopyMB predicts, plus lateCopy. lateCopy
+	// is the time to stop all threads, because on a full machine each waits for a CPU first.
 	lateCopy, lateCopyTimes = 500 * time.Millisecond, 3
 )
 
-// The target may take more memory before the stop. The copy has room for one part in spareCopyPart more, and spareCopy
-// bytes. If this is too little, ddtop tries up to copyTries times, and doubles the room.
+// The target may take more memory before it stops. So the copy has additional room: one part in spareCopyPart, and
+// spareCopy bytes. If this is too little, ddtop doubles it, and tries up to copyTries times.
 const (
 	spareCopyPart = 8
 	spareCopy     = 16 << 20
@@ -29,10 +29,10 @@ const (
 )
 
 // PauseHeap stops a process once, and copies all of its writable memory. CountHeap and HeapGraph then read that copy,
-// until release is called. Ahead of the stop, it calls the function before with the size and the expected shortest and
-// longest time. If there is more to copy than the parameter most, in bytes, it refuses without a stop. If the memory
-// does not fit into the copy, the target resumes at once, and another stop follows. The Source needs Options.Pause.
-// The error says why there is no copy. After an error the process runs.
+// until release is called. Before the stop, it passes the size and the expected shortest and longest time to before. It
+// refuses to stop the process if there are more than most bytes to copy. If the memory does not fit into the copy, the
+// target resumes at once, and another stop follows. The Source needs Options.Pause. The error says why there is no
+// copy. After an error the process runs.
 func PauseHeap(ctx context.Context, s *Source, most uint64, before func(bytes uint64, fast, slow time.Duration)) (z *sampler.HeapPause, release func(), err error) {
 	if s.pauses == nil {
 		return nil, nil, errors.New("the process was attached to without stops")

@@ -55,7 +55,8 @@ func pairs(t *testing.T, s *live.Source) (small, wide int, count *sampler.HeapCo
 	return small, wide, count
 }
 
-// stopOnce copies the memory. On a full machine a thread may get no CPU to stop in time. Then stopOnce tries again.
+// stopOnce copies the memory of the process. On a full machine a thread may get no CPU in time to stop, and the copy
+// fails. Then stopOnce tries again.
 func stopOnce(t *testing.T, s *live.Source, before func(bytes uint64, fast, slow time.Duration)) (*sampler.HeapPause, func()) {
 	t.Helper()
 	for try := 0; ; try++ {
@@ -70,9 +71,10 @@ func stopOnce(t *testing.T, s *live.Source, before func(bytes uint64, fast, slow
 	}
 }
 
-// TestPauseHeap counts the objects of a program that makes pairs of objects all the time. So the program always has the
-// same number of both classes. The newest object may be missing, and a collection may keep one that is on the stack. A
-// copy of one instant shows the same numbers. From 3.3 on, counting passes that race with the program do not.
+// TestPauseHeap counts the objects of a program that makes pairs of objects all the time. So at any instant, it has the
+// same number of objects of both classes. The newest object may be missing, and a collection may keep one that is on
+// the stack. A copy of one instant must show equal numbers. From 3.3 on, a count without a stop must not, because the
+// program changes the heap meanwhile.
 func TestPauseHeap(t *testing.T) {
 	const copies, passes, slack, kept, made = 3, 50, 4, 20_000, 500_000
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
@@ -139,7 +141,7 @@ func TestPauseHeap(t *testing.T) {
 }
 
 // TestPauseHeapTakesAll compares the size of a copy with the kernel's figures for a process at rest. Memory that was
-// never written is in the copy as zeros, and takes no room.
+// never written is in the copy as zeros, but takes no memory there.
 func TestPauseHeapTakesAll(t *testing.T) {
 	p := rubytest.One(t).Start(t, `keep = Array.new(300_000) { |i| "string #{i}" }; Array.new(50) { Thread.new { sleep } }; puts "ready"; $stdout.flush; $stdin.gets`, rubytest.Options{})
 	p.Expect(t, "ready")
@@ -151,8 +153,8 @@ func TestPauseHeapTakesAll(t *testing.T) {
 	before := anonymousOf(t, p.PID)
 	z, release := stopOnce(t, s, func(uint64, time.Duration, time.Duration) {})
 	defer release()
-	// The data segments of the program and its libraries have pages that were read but never written. They are
-	// resident, but not anonymous.
+	// The data segments of the program and its libraries have pages that were read but never written. The copy has
+	// them, but the kernel does not count them as anonymous memory.
 	const unwritten = 2 << 20
 	if after := anonymousOf(t, p.PID); z.Bytes < before || z.Bytes > after+unwritten || after > before+unwritten {
 		t.Errorf("%d bytes were copied, and %d to %d are resident", z.Bytes, before, after)
@@ -182,7 +184,7 @@ func anonymousOf(t *testing.T, pid int) uint64 {
 	return 0
 }
 
-// TestPauseHeapOfTraced: a process that strace or a debugger traces is not stopped by a second tracer.
+// TestPauseHeapOfTraced: if strace or a debugger traces a process, ddtop cannot trace it too, and must not stop it.
 func TestPauseHeapOfTraced(t *testing.T) {
 	p := rubytest.One(t).Start(t, "puts 'ready'; $stdout.flush; $stdin.gets", rubytest.Options{})
 	p.Expect(t, "ready")

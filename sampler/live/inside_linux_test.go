@@ -61,8 +61,9 @@ puts "removed"`, rubytest.Options{})
 	})
 }
 
-// TestSamplesHaveTheKernelsWords: if a thread is in state D, samples and recordings have the kernel's reason below its
-// Ruby frame. Here the thread waits for a page of a file that another thread reads. The file system hangs.
+// TestSamplesHaveTheKernelsWords: if a thread is in state D (uninterruptible sleep), samples and recordings have the
+// kernel's reason below its Ruby frame. Here the thread waits for a page of a file that another thread reads, because
+// the file system hangs.
 func TestSamplesHaveTheKernelsWords(t *testing.T) {
 	if _, err := os.ReadFile("/proc/self/stack"); err != nil {
 		rubytest.Skip(t, "the kernel does not name its functions: %v", err)

@@ -30,7 +30,7 @@ module Concurrent
 end
 `
 
-// jobServers have the classes and variables in which three gems keep threads and jobs: GoodJob 4
+// jobServers is a program with the classes and variables in which three gems keep threads and jobs. These are GoodJob 4
 // (lib/good_job/scheduler.rb), Solid Queue 1 (lib/solid_queue/pool.rb and processes/poller.rb) and Que 2
 // (lib/que/worker.rb and job_buffer.rb). Debian has no packages of these gems. Their executors are concurrent-ruby's
 // own code, which the test puts before this program.
@@ -157,8 +157,8 @@ $stdout.puts "ready"; $stdout.flush
 sleep
 `
 
-// TestJobPools: ddtop reads the threads, busy threads and queued jobs of GoodJob, Solid Queue and Que. Other pools of
-// concurrent-ruby are left out. A dispatcher of Solid Queue has no pool.
+// TestJobPools: ddtop reads how many threads, busy threads and queued jobs GoodJob, Solid Queue and Que have. It must
+// leave out other pools of concurrent-ruby. A dispatcher of Solid Queue runs no jobs, so it has no pool.
 func TestJobPools(t *testing.T) {
 	ruby := rubytest.Program(t, "ruby", "ruby")
 	path, err := exec.Command(ruby, "-e", `puts Gem::Specification.find_by_name("concurrent-ruby").full_gem_path`).Output()

@@ -23,8 +23,9 @@ STDIN.gets
 Fiddle::Function.new(Fiddle.dlopen(nil)["pthread_exit"], [Fiddle::TYPE_VOIDP], Fiddle::TYPE_VOID).call(nil)
 `
 
-// TestCountersWithoutTheFirstThread: when the first thread ends, its files in /proc become useless. ddtop opens the
-// files of another thread instead, and still reads memory, peers and the environment.
+// TestCountersWithoutTheFirstThread: a process's files in /proc belong to its first thread, and become useless when
+// this thread ends. ddtop must open the files of another thread instead, and still read memory, peers and the
+// environment.
 func TestCountersWithoutTheFirstThread(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, firstEnds, rubytest.Options{})

@@ -13,14 +13,14 @@ import (
 
 // mode switches on and off one way to follow the process: exact mode, thread switches, or C stacks of running threads.
 type mode[T any, F follower[T]] struct {
-	// now is the current or the last follower. It is nil if there was none yet.
+	// now is the current run of the mode, or the last one. It is nil if there was none yet.
 	now atomic.Pointer[T]
-	// opening runs the code that begins to follow the process. mu guards switching on and off. It also guards closed,
-	// which is true after the final end.
+	// opening runs the code that begins to follow the process. mu is held while the mode is switched on or off. It also
+	// guards closed, which is true after the final end.
 	opening apart.Lane
 	mu      sync.Mutex
 	closed  bool
-	// closing is closed before the final end locks mu. It cancels an attempt to begin, which may hold mu for long.
+	// closing cancels an attempt to begin, which may hold mu for long. It is closed before the final end locks mu.
 	closing   chan struct{}
 	closeOnce sync.Once
 }
@@ -56,7 +56,7 @@ func (m *mode[T, F]) stop() error {
 	return nil
 }
 
-// close ends the mode for good. It calls the function last after all work of the mode has ended.
+// close ends the mode for good. When all work of the mode has ended, it calls the function last.
 func (m *mode[T, F]) close(last func() error) error {
 	m.closeOnce.Do(func() { close(m.closing) })
 	m.mu.Lock()
@@ -65,7 +65,7 @@ func (m *mode[T, F]) close(last func() error) error {
 	return m.opening.Close(func() error { return errors.Join(m.stop(), last()) })
 }
 
-// begin switches the mode on. If it is on, begin returns an error with the text of the parameter already.
+// begin switches the mode on. If the mode is on, the error has the text in already.
 func (m *mode[T, F]) begin(ctx context.Context, pid int, name, already string, open func(context.Context) (F, error)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -100,8 +100,8 @@ func (m *mode[T, F]) start(ctx context.Context, open func(context.Context) (F, e
 // parkPatience is how long park waits until another goroutine has switched the mode on or off.
 const parkPatience = 30 * time.Second
 
-// park ends the mode and leaves mu locked, so that it cannot be switched on until the caller unlocks mu. on is true if
-// the mode was on. ok is false if park gave up, because mu stayed locked for parkPatience, as when a read hangs.
+// park ends the mode and leaves mu locked. So the mode stays off until the caller unlocks mu. on is true if the mode
+// was on. ok is false if park gave up, because mu stayed locked for parkPatience, for example by a read that hangs.
 func (m *mode[T, F]) park() (on, ok bool) {
 	for deadline := time.Now().Add(parkPatience); !m.mu.TryLock(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -113,8 +113,8 @@ func (m *mode[T, F]) park() (on, ok bool) {
 	return on, true
 }
 
-// Park prepares for a stop of ddtop by a signal. It removes probes, stops following thread switches, and starts no
-// tick until resume is called. It does not wait for a tick that hangs. Any goroutine may call it.
+// Park prepares for a stop of ddtop by a signal. It removes probes, stops following thread switches, and prevents ticks
+// until resume is called. It does not wait for a tick that hangs. Any goroutine may call it.
 func (s *Source) Park() (resume func()) {
 	resumed := both(s.parkExact(), s.parkSwitches())
 	for deadline := time.Now().Add(apart.LetGoAfter); !s.ticking.TryLock(); time.Sleep(time.Millisecond) {

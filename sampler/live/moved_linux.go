@@ -20,27 +20,27 @@ import (
 )
 
 const (
-	// glanceLateNS is how old the clock's last glance may be, in ns. If it is older, Drain makes a glance itself. A
-	// glance is a short read of the states of threads, without their stacks.
+	// glanceLateNS is how old the clock's last glance may be, in ns. A glance is a short read of the states of threads,
+	// without their stacks. If the last glance is older, Drain makes one itself.
 	glanceLateNS = 60_000_000
 	// wholeGlance is the largest number of threads of which a glance reads all. If there are more, it reads one in
-	// glanceTurns of the threads that had no CPU. From Ruby 3.3 on, others can queue these.
+	// glanceTurns of the threads that had no CPU. From Ruby 3.3 on, other threads can queue these.
 	wholeGlance, glanceTurns = 64, 8
-	// delaysPerLook is the number of threads of which one glance reads the time without a CPU, 2 µs each. If there are
-	// more threads, glances take turns.
+	// delaysPerLook is for how many threads one glance reads the time without a CPU, 2 µs each. If there are more
+	// threads, the next glance reads other ones.
 	delaysPerLook = 8
-	// maxMovedRecords bounds the records that wait for Drain, about 20 MB.
+	// maxMovedRecords limits the records that wait until Drain takes them. They take about 20 MB.
 	maxMovedRecords = 1 << 17
-	// followsAtOnce bounds the threads that one glance begins to follow. Each takes about 20 µs.
+	// followsAtOnce limits how many threads one glance begins to follow. Each takes about 20 µs.
 	followsAtOnce = 256
 )
 
-// movedFeed makes records from the kernel's reports of threads that get or lose a CPU, and from glances.
+// movedFeed makes records of changes, from the kernel's reports of threads that get or lose a CPU and from glances.
 type movedFeed struct {
 	source    *Source
 	scheduler ruby.Scheduler
 
-	// atNS is the time of the last glance, beforeNS of the one before.
+	// atNS is the time of the last glance. beforeNS is the time of the glance before it.
 	atNS, beforeNS atomic.Int64
 
 	mu     sync.Mutex
@@ -64,7 +64,7 @@ type movedFeed struct {
 	closed  bool
 }
 
-// movedThread is a thread of the reader's list, with memory for the words that a glance reads.
+// movedThread is a thread of the reader's list. buf has memory for the words of it that a glance reads.
 type movedThread struct {
 	addr attach.Address
 	tid  int32
@@ -88,7 +88,7 @@ func (s *Source) openMoved(ctx context.Context, scheduler *ruby.Scheduler) (*mov
 	return f, nil
 }
 
-// take updates the list of threads. It begins to follow at most as many new threads as most says. The clock calls it.
+// take updates the list of threads. It begins to follow at most as many new threads as most. Only the clock calls it.
 func (f *movedFeed) take(most int) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -148,7 +148,7 @@ func (f *movedFeed) follow(tid int32) error {
 	return nil
 }
 
-// moveLateNS is how much later than other events of the same time the kernel may deliver an event, in ns.
+// moveLateNS is how late the kernel may deliver an event, in ns, compared with other events of the same time.
 const moveLateNS = 1_000_000
 
 // catchUp takes the kernel's events since the last call.
@@ -172,8 +172,8 @@ func (f *movedFeed) keep(r *switches.Record) {
 	f.records = append(f.records, *r)
 }
 
-// look makes a glance at the threads. Only the clock calls it, because only the clock may begin to follow threads and
-// read their counters. It reports whether any thread runs or waits for the GVL.
+// look makes a glance at the threads. It reports whether any thread runs or waits for the GVL. Only the clock calls it,
+// because only the clock may begin to follow threads and read their counters.
 func (f *movedFeed) look() (busy bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -232,7 +232,7 @@ func (f *movedFeed) read() {
 	f.lost = lost
 }
 
-// readWords reads the GVL's owner, and the words that the scheduler keeps for each thread that may have changed.
+// readWords reads the GVL's owner. It also reads the scheduler's words about each thread that may have changed.
 func (f *movedFeed) readWords(g *switches.Glance, clock bool) bool {
 	f.rules.Note()
 	f.turn++
@@ -282,7 +282,7 @@ func (f *movedFeed) readWords(g *switches.Glance, clock bool) bool {
 // glances reports whether the clock must make glances at threads between two samples.
 func (x *switchRun) glances() bool { return x.moved != nil }
 
-// catchUp takes the kernel's events. The clock calls it.
+// catchUp takes the kernel's events since the last call. The clock calls it.
 func (x *switchRun) catchUp() { x.moved.catchUp() }
 
 // glance makes a glance at the threads, and reports whether any thread is busy. The clock calls it.
@@ -308,7 +308,7 @@ func (f *movedFeed) Drain(emit func(*switches.Record)) error {
 	return f.failed
 }
 
-// DrainStacks does nothing, because samples read all stacks.
+// DrainStacks does nothing: here all stacks come from samples, and not with records.
 func (f *movedFeed) DrainStacks(func(*bpf.Stack)) error { return nil }
 
 // Counts returns how many records were made.

@@ -21,7 +21,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// moved opens a process that ddtop follows by its threads' moves.
+// moved opens a process that ddtop follows by its threads' moves: the kernel reports when a thread gets or loses a CPU.
 func moved(t *testing.T, pid int) *live.Source {
 	t.Helper()
 	s, err := live.Open(t.Context(), pid, live.Options{From: live.FromMoved})
@@ -54,8 +54,8 @@ func descriptors(t *testing.T, kind string) (n int) {
 	return n
 }
 
-// TestMovedTakesOver: once changes are known, samples follow each other without a gap in what their changes cover. The
-// end of the process ends the following, and no descriptor is left open.
+// TestMovedTakesOver: once changes of the GVL are known, each sample's changes begin where the previous sample's
+// changes end, without a gap in time. When the process ends, ddtop must stop following it and leave no descriptor open.
 func TestMovedTakesOver(t *testing.T) {
 	before := perfDescriptors(t)
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
@@ -110,8 +110,8 @@ $stdin.gets
 exec RbConfig.ruby, "-e", "sleep 60"
 `
 
-// TestMovedChurn: ddtop follows threads that come and go, and closes their descriptors when they end. An exec of the
-// process ends the following.
+// TestMovedChurn: ddtop follows threads that come and go, and closes their descriptors when they end. When the process
+// calls exec, ddtop must stop following it.
 func TestMovedChurn(t *testing.T) {
 	before := perfDescriptors(t)
 	r := rubytest.One(t)
@@ -150,16 +150,17 @@ puts 1; $stdout.flush
 $stdin.gets
 `
 
-// refusal is the environment variable that makes the test binary a process in which something is forbidden. Its value
-// is the reason that ddtop must report.
+// refusal is an environment variable. If it is set, the test binary is a process in which the kernel forbids something.
+// Its value is the reason that ddtop must report.
 const refusal = "DDTOP_TEST_REFUSAL"
 
-// strictest is the reason if the machine forbids perf to all processes without privileges, as Debian does. Other
-// kernels do not know level 3.
+// strictest is the reason that ddtop reports if the machine forbids perf to all processes without privileges. Debian's
+// kernels have level 3 for this. Other kernels do not know level 3.
 const strictest = "perf is forbidden by kernel.perf_event_paranoid=3"
 
-// TestMovedRefused: if the kernel does not report moves of threads, ddtop polls the process and gives the reason. The
-// test tries a filter of system calls as in containers, a machine that forbids perf, and too few descriptors.
+// TestMovedRefused: if the kernel does not report moves of threads, ddtop must poll the process and give the reason.
+// The test tries three causes: a filter of system calls as in containers, a machine that forbids perf, and too few
+// descriptors.
 func TestMovedRefused(t *testing.T) {
 	switch os.Getenv(refusal) {
 	case "":

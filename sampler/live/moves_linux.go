@@ -2,13 +2,13 @@ package live
 
 import "sync/atomic"
 
-// movesSlots is the number of slots. Threads share slots by TID: if one had a CPU, a tick reads all of its slot.
+// movesSlots is the number of slots. Threads share slots by TID: if one had a CPU, a tick reads all of them.
 const movesSlots = 1 << 12
 
-// lostNS is the time after a loss of records in which ddtop does not know which threads had a CPU, in ns.
+// lostNS is how long after a loss of records ddtop does not know which threads had a CPU, in ns.
 const lostNS = 1_000_000_000
 
-// moves knows when each thread last had a CPU, from records of thread switches. Any goroutine may use it.
+// moves knows when each thread last had a CPU, from records of the kernel. Any goroutine may use it.
 type moves struct {
 	// fromNS is the time since which moves are known. It is set before first use.
 	fromNS int64
@@ -28,5 +28,5 @@ func (m *moves) note(tid int32, ns int64) {
 	}
 }
 
-// last returns when a thread last had a CPU. It returns fromNS if the thread had none since then.
+// last returns when a thread last had a CPU. It returns fromNS if the thread had no CPU since fromNS.
 func (m *moves) last(tid int32) int64 { return max(m.fromNS, m.at[uint32(tid)%movesSlots].Load()) }

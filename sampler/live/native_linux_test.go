@@ -55,8 +55,8 @@ func runDelay(t *testing.T, pid int, tid int32) int64 {
 	return delay
 }
 
-// TestNativeWithoutACPU: a thread that works without the GVL shares one CPU with three other programs. In most of its
-// native time it only waits for the CPU. ddtop reports this time separately, and it equals the kernel's count.
+// TestNativeWithoutACPU: a thread that works without the GVL shares one CPU with three other programs. So in most of
+// its native time it has no CPU. ddtop must report this time separately, and equal to the kernel's count.
 func TestNativeWithoutACPU(t *testing.T) {
 	p := rubytest.One(t).Start(t, `
 		Thread.new { Thread.current.name = "native"; f = File.open("/dev/urandom", "rb"); loop { f.sysread(32 << 20) } }
@@ -98,7 +98,8 @@ func TestNativeWithoutACPU(t *testing.T) {
 	var id sampler.ThreadID
 	var tid int32
 	var before, first, last int64
-	// mixed is the growth of the kernel's counter between readings at which the thread was not native throughout.
+	// mixed is how much the kernel's counter grew between two readings if the thread was not in the native state all
+	// the time between them.
 	var mixed int64
 	readAt, whole := int64(0), false
 	sampledAt, gapNS := int64(0), stream.ReachOf(s.Process()).GapNS
@@ -149,8 +150,8 @@ func TestNativeWithoutACPU(t *testing.T) {
 			continue
 		}
 		t.Logf("native %v, of it without a CPU %v; the kernel counts %v in all", time.Duration(th.NS.Native), time.Duration(th.NoCPU.Native), time.Duration(last-first))
-		// A wait for the CPU counts when it ends, even if it began before the first reading. So ddtop limits it to the
-		// time in the native state.
+		// The kernel counts a wait for the CPU when the wait ends, even if it began before the first reading. So the
+		// counter can grow by more than the native time, and ddtop limits its result to the native time.
 		if th.RunDelayNS == nil || *th.RunDelayNS != last-first || th.NoCPU.Native != min(last-first-mixed, th.NS.Native) {
 			t.Errorf("without a CPU %d, native %d; the samples say %d, of which %d at changes of state", last-first, th.NoCPU.Native, last-first, mixed)
 		}

@@ -22,8 +22,8 @@ const (
 	fitWithin           = time.Hour
 )
 
-// TestNativeStacksFit reads 100,000 native stacks during which their thread did not move. Each must fit the thread's
-// Ruby frames. The programs are threads that move all the time, and Rails on Puma with PostgreSQL.
+// TestNativeStacksFit reads 100,000 native stacks, and uses only those whose thread did not move meanwhile. Each must
+// fit the thread's Ruby frames. The programs are threads that move all the time, and Rails on Puma with PostgreSQL.
 func TestNativeStacksFit(t *testing.T) {
 	total := 0
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -56,7 +56,7 @@ func TestNativeStacksFit(t *testing.T) {
 	t.Logf("%d stacks in all", total)
 }
 
-// nativeStacksFit reads native stacks until as many were accepted as enough says. It returns the number of accepted
+// nativeStacksFit reads native stacks until it has accepted at least enough of them. It returns the number of accepted
 // stacks.
 func nativeStacksFit(t *testing.T, pid, enough int) (accepted int) {
 	t.Helper()

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// lockWaitNS is how long locks of C code are still read after a thread was last seen waiting for one, in ns.
+	// lockWaitNS is how long ddtop continues to read locks of C code after it last saw a thread wait for one, in ns.
 	lockWaitNS = 3_000_000_000
-	// maxLockRounds bounds how many times one dump goes over all threads to find the holders of locks.
+	// maxLockRounds limits how many times one dump reads all threads to find the holders of locks.
 	maxLockRounds = 32
 	// lockRoundGap is the pause between two rounds over all threads.
 	lockRoundGap = 10 * time.Millisecond
@@ -49,7 +49,7 @@ func (s *sampling) readLocks(ctx context.Context, w *lockWatch, now int64) {
 	s.publish(w.reader, now, func(tid int32) sampler.ThreadID { return ids[tid] })
 }
 
-// tellTIDs gives readLocks a table of Ruby's threads by TID. It does so only while threads wait for locks of C code.
+// tellTIDs passes a table of Ruby's threads by TID to readLocks, while threads wait for locks of C code.
 func (s *sampling) tellTIDs(sample *sampler.Sample) {
 	if at := s.view.LockWaitNS.Load(); at == 0 || sample.TimeNS-at > lockWaitNS ||
 		sample.TimeNS-s.lastTIDs < lockWaitNS/6 {
@@ -70,8 +70,8 @@ func idsByTID(sample *sampler.Sample) map[int32]sampler.ThreadID {
 	return ids
 }
 
-// nativeLocks reads the locks of C code that threads wait for now. It reads again until it knows the holder of each
-// lock, but only for a moment.
+// nativeLocks reads the locks of C code that threads wait for now. For a moment, it repeats this until it knows the
+// holder of each lock.
 func (s *sampling) nativeLocks(ctx context.Context, sample *sampler.Sample) (*sampler.NativeLocks, error) {
 	r, err := nativelock.New(s.proc, s.vmPath, s.info.Machine)
 	if err != nil {

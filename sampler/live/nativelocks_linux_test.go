@@ -11,9 +11,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// heldLocks has a thread that holds two locks of C code: a mutex, and the C library's own lock in syslog, because
-// standard error is a full pipe. A second thread waits for both, and so does a forked child, in another order. The
-// child's main thread holds a third lock, which a thread of its own waits for.
+// heldLocks has a thread that holds two locks of C code. One is a mutex. The other is the C library's own lock in
+// syslog, held because standard error is a full pipe. A second thread waits for both, and so does a forked child, in
+// another order. The child's main thread holds a third lock, for which another thread of the child waits.
 const heldLocks = `
 require "fiddle"
 require "io/nonblock"
@@ -53,8 +53,9 @@ puts "child #{child}"
 loop { sleep 0.01 }
 `
 
-// TestLocksOfCode: ddtop distinguishes a lock that a living thread of the process holds from a lock whose holder stayed
-// in the parent at a fork. Mutexes name their owner. The C library's locks do not.
+// TestLocksOfCode: if a living thread of the process holds a lock, ddtop names it as held. A forked child can have a
+// lock whose holder exists only in the parent. ddtop must report this lock as lost. Mutexes name their owner. The C
+// library's locks do not.
 func TestLocksOfCode(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, heldLocks, rubytest.Options{})
@@ -70,7 +71,8 @@ func TestLocksOfCode(t *testing.T) {
 			"at mutex": {State: sampler.LockInherited, FromPID: int32(p.PID)},
 			"at own":   {State: sampler.LockHeld},
 		}
-		// glibc 2.31, of the root with Ruby 2.7, writes to standard error before it takes the lock.
+		// glibc 2.31, in the root with Ruby 2.7, writes to standard error before it takes its lock. So the lock is not
+		// held there.
 		if !strings.HasPrefix(r.Version, "2.") {
 			inParent["at syslog"] = sampler.NativeLock{State: sampler.LockUnknown, Library: "libc"}
 			inChild["at syslog"] = sampler.NativeLock{State: sampler.LockInherited, FromPID: int32(p.PID), Library: "libc"}
@@ -80,7 +82,7 @@ func TestLocksOfCode(t *testing.T) {
 	})
 }
 
-// awaitWrite waits until the thread named holder cannot write.
+// awaitWrite waits until the thread named holder blocks in a write, because its pipe is full.
 func awaitWrite(t *testing.T, pid int) {
 	t.Helper()
 	read := nativeSource(t, pid)
@@ -96,8 +98,8 @@ func awaitWrite(t *testing.T, pid int) {
 	t.Fatal("the holder never writes")
 }
 
-// checkLocks waits until each thread in want waits for the lock that is expected. ddtop must never call a held lock
-// lost, or a lost lock held.
+// checkLocks waits until each thread in want waits for the expected lock. ddtop must never report a held lock as lost,
+// or a lost lock as held.
 func checkLocks(t *testing.T, pid int, want map[string]sampler.NativeLock, holder string) {
 	t.Helper()
 	read := nativeSource(t, pid)

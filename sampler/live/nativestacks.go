@@ -13,13 +13,13 @@ import (
 // maxNativeStacks bounds the threads whose native stacks are read at once.
 const maxNativeStacks = 4096
 
-// standNS is how often tellPlaces notes where the threads are whose native stacks are wanted, in ns.
+// standNS is how often tellPlaces notes the places of the threads whose native stacks are wanted, in ns.
 const standNS = 500_000_000
 
 // NativeStacks has the native stacks of a process's threads: the C functions that they are in.
 type NativeStacks struct {
-	// Ruby has the native stacks below the innermost Ruby frames of Ruby's threads. Others has the native stacks of
-	// other threads, by TID.
+	// Ruby has, for each of Ruby's threads, the native stack below its innermost Ruby frame. Others has the native
+	// stacks of other threads, by TID.
 	Ruby   map[sampler.ThreadID]sampler.NativeStack
 	Others map[int32]sampler.NativeStack
 	// Locks are the locks of C code that threads wait for. It is nil if none do.
@@ -123,7 +123,7 @@ func controlsOf(r *ruby.Reader, id sampler.ThreadID) (control []native.Control, 
 	return control, whole, same
 }
 
-// tellPlaces stores the places of the threads whose native stacks are wanted, for readNative.
+// tellPlaces tells readNative where the threads are whose native stacks are wanted. It leaves out running threads.
 func (s *sampling) tellPlaces(sample *sampler.Sample) {
 	if sample.TimeNS-s.lastPlaces < standNS {
 		return
@@ -156,7 +156,7 @@ func (s *sampling) tellPlaces(sample *sampler.Sample) {
 type nativeStays struct {
 	changes uint64
 	at      map[sampler.ThreadID]nativeStay
-	// order has the stacks of the last sample's threads, in the order of the sample.
+	// order has, for each thread of the last sample in the sample's order, its stack with C functions.
 	order []nativeStay
 	// filled is true if C functions were added to a stack of the last sample.
 	filled bool
@@ -191,7 +191,7 @@ func (s *sampling) nativeFrames(sample *sampler.Sample) {
 				at.id = t.ID
 			}
 		}
-		// Reset Native always, because a lock tick keeps values of the last sample.
+		// Native is reset for each thread, because a lock tick keeps values of the last sample.
 		if t.Native = 0; at.native != 0 && at.stack == t.Stack && at.turns == t.Kernel.Turns {
 			t.Native, x.filled = at.native, true
 		}
@@ -213,7 +213,7 @@ func (x *nativeStays) read(watch *sampler.NativeWatch, dict *sampler.Dictionary)
 	})
 }
 
-// readNative reads the native stacks of wanted threads that stay at one place.
+// readNative reads the native stacks of the wanted threads that stay at one place (tellPlaces).
 func (s *sampling) readNative(ctx context.Context, w *cstacks.Watch, now int64) {
 	var places map[sampler.ThreadID]cstacks.Place
 	if now := s.places.Load(); now != nil {

@@ -34,8 +34,8 @@ func nativeSource(t *testing.T, pid int) func() (*sampler.Sample, NativeStacks, 
 	}
 }
 
-// waitsIn lists C functions for threads of the states program, by the beginning of a thread's name. At least one of
-// them is on the thread's native stack.
+// waitsIn lists, for threads of the states program, C functions in which they wait. A thread is named by the beginning
+// of its name. At least one of its functions must be on its native stack.
 var waitsIn = []struct {
 	thread    string
 	functions []string
@@ -50,8 +50,8 @@ var waitsIn = []struct {
 	{"", []string{"pthread_cond_wait", "pthread_cond_timedwait", "poll", "ppoll", "waitpid", "wait4"}},
 }
 
-// TestNativeStacksBelowRuby: each thread that waits has its C functions below its innermost Ruby frame. No such stack
-// is refused. This also holds with each JIT.
+// TestNativeStacksBelowRuby: each thread that waits must have its C functions below its innermost Ruby frame, without
+// and with each JIT. ddtop must refuse none of these stacks.
 func TestNativeStacksBelowRuby(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, v := range r.Variants(t) {
@@ -63,8 +63,8 @@ func TestNativeStacksBelowRuby(t *testing.T) {
 	})
 }
 
-// checkAllFit waits until each thread of a process has had a native stack. It fails if a stack does not fit the
-// thread's Ruby frames. It calls check with each stack.
+// checkAllFit reads native stacks until each thread of a process has had one, and calls check with each. It fails the
+// test if a stack does not fit the thread's Ruby frames.
 func checkAllFit(t *testing.T, pid int, check func(*testing.T, sampler.ThreadInfo, sampler.NativeStack)) {
 	t.Helper()
 	read := nativeSource(t, pid)
@@ -100,7 +100,7 @@ func checkAllFit(t *testing.T, pid int, check func(*testing.T, sampler.ThreadInf
 }
 
 // callsProgram has a thread for each way in which Ruby code calls other Ruby code through C. Each thread waits at a
-// queue.
+// queue inside such a call.
 const callsProgram = `
 QUEUE = SizedQueue.new(1)
 QUEUE << 0
@@ -163,7 +163,7 @@ $stdin.gets
 `
 
 // TestNativeStacksOfEachCall: the native stack fits Ruby's frames for each way in which Ruby code calls other Ruby
-// code. Only a real Ruby has the C functions in between.
+// code. The test needs a real Ruby, because no other program has the C functions between these frames.
 func TestNativeStacksOfEachCall(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, v := range r.Variants(t) {
@@ -193,7 +193,8 @@ func checkWait(t *testing.T, info sampler.ThreadInfo, stack sampler.NativeStack)
 	}
 }
 
-// movingThreads sleep briefly, hand each other objects, write and read. They do this in methods of C that call blocks.
+// movingThreads is a program with threads that move all the time. They sleep briefly, hand each other objects, write
+// and read, all inside C methods that call blocks.
 const movingThreads = `
 require "socket"
 $stdout.sync = true
@@ -216,16 +217,17 @@ end
 puts "ready"
 STDIN.gets`
 
-// computingThreads call C functions all the time. Each thread loses the GVL in a check for interrupts. Most often this
-// check comes right after the C function returns, while its control frame still exists.
+// computingThreads is a program with threads that call C functions all the time. Each thread loses the GVL in a check
+// for interrupts. Most often this check comes right after the C function returns, while its control frame (Ruby's frame
+// for the call) still exists.
 const computingThreads = `
 $stdout.sync = true
 4.times { Thread.new { text = "a" * 1000; [1].cycle { text.send(:sum); text.sum } } }
 puts "ready"
 STDIN.gets`
 
-// raisingThreads leave C functions by exceptions all the time. Some lose the GVL in a check for interrupts while Ruby
-// pops the control frames of these functions.
+// raisingThreads is a program with threads that leave C functions by exceptions all the time. Some lose the GVL in a
+// check for interrupts while Ruby removes the control frames (Ruby's frames) of these functions.
 const raisingThreads = `
 $stdout.sync = true
 4.times { Thread.new { [1].cycle { begin; Integer("x"); rescue ArgumentError; end } } }
@@ -245,8 +247,8 @@ func TestNativeStacksOfMovingThreads(t *testing.T) {
 	})
 }
 
-// stacksFit reads native stacks until as many were accepted as enough says. It fails if a stack does not fit. Stacks
-// can be left out until the first stack that shows which function is the interpreter.
+// stacksFit reads native stacks until it has accepted at least enough of them. It fails the test if a stack does not
+// fit. ddtop may leave out stacks until a first stack shows which C function is Ruby's interpreter.
 func stacksFit(t *testing.T, p *rubytest.Process, enough int) {
 	t.Helper()
 	p.Expect(t, "ready")
@@ -273,8 +275,8 @@ func stacksFit(t *testing.T, p *rubytest.Process, enough int) {
 	}
 }
 
-// TestNativeStackIsOfTheSample: ddtop does not put a native stack below the Ruby frames of a sample if the thread has
-// left these frames since.
+// TestNativeStackIsOfTheSample: if a thread has left the Ruby frames of a sample, ddtop must not add the thread's
+// present native stack to them.
 func TestNativeStackIsOfTheSample(t *testing.T) {
 	r := rubytest.One(t)
 	p := r.Start(t, `

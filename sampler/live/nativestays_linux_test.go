@@ -23,8 +23,9 @@ B.puts
 puts "moved"
 $stdin.gets`
 
-// TestNativeStaysAreReadOnce: if a wanted thread stays at one place, samples have its native stack. ddtop reads the
-// stack once for each stay, and again after the thread has moved. A thread that moves all the time has no native stack.
+// TestNativeStaysAreReadOnce: if a wanted thread stays at one place, samples have its native stack. ddtop must read the
+// stack once for each stay, and again after the thread has moved. A thread that moves all the time must have no native
+// stack.
 func TestNativeStaysAreReadOnce(t *testing.T) {
 	each := rubytest.EachVersion
 	if rubytest.Short(t) {
@@ -88,7 +89,8 @@ func TestNativeStaysAreReadOnce(t *testing.T) {
 				for _, turns := range stays {
 					n += uint64(len(turns))
 				}
-				// A stay that ended between its reading and the next sample is in no sample.
+				// A stay can end after its stack was read and before the next sample. No sample has it, so more stacks
+				// may be read than samples show.
 				if counts.Read < n || counts.Refused > 0 || counts.Cut > 0 {
 					t.Errorf("%+v of %d stays", counts, n)
 				}

@@ -30,7 +30,7 @@ func (s *Source) Once(ctx context.Context) (*sampler.Sample, error) {
 	return nil, err
 }
 
-// stopWith makes the end of ctx stop the current tick. The returned function undoes this. It may be called twice.
+// stopWith stops the current tick when ctx ends. The caller must call undo afterwards. undo may be called twice.
 func (s *sampling) stopWith(ctx context.Context) (undo func()) {
 	s.reader.Resume()
 	stopped := make(chan struct{})
@@ -73,7 +73,7 @@ func (s *Source) once(ctx context.Context, best *atomic.Pointer[sampler.Sample])
 			}
 			continue
 		}
-		// ResolveSockets finds the names of further sockets in the kernel's tables. The next try has them.
+		// ResolveSockets looks up the names of more sockets in the kernel's tables. The next try has these names.
 		_, _ = s.tasks.ResolveSockets(ctx, pace.Monotonic())
 		s.slowCounters(&sample, true)
 		n := flaws(&sample)
@@ -103,7 +103,7 @@ func (s *Source) once(ctx context.Context, best *atomic.Pointer[sampler.Sample])
 	return nil
 }
 
-// flaws counts the defects of a sample that another try could avoid.
+// flaws counts what is missing or doubtful in a sample and could be better in another try.
 func flaws(s *sampler.Sample) int {
 	n := 0
 	for i := range s.Threads {

@@ -35,7 +35,7 @@ const bootWait = 5 * time.Second
 // bootPoll is the interval between two tries to find a Ruby that is still booting.
 const bootPoll = 20 * time.Millisecond
 
-// maxExecs bounds the exec calls of a process while Open opens it. "chroot / env ruby" makes three.
+// maxExecs limits how often a process may call exec while Open opens it. "chroot / env ruby" makes three calls.
 const maxExecs = 8
 
 // Options are the options of Open. The zero value of a field selects the default.
@@ -46,20 +46,20 @@ type Options struct {
 	// Overhead is the share of one CPU that ddtop may take, at most 1. Zero means no limit. The Sources of a Group
 	// share one limit.
 	Overhead float64
-	// OverheadMost is the share of one CPU that ddtop may take if the least quality of figures needs it
+	// OverheadMost is the share of one CPU that ddtop may take if figures would otherwise lack the least quality
 	// (sampler.LeastQualities). Zero means that Overhead is the limit.
 	OverheadMost float64
-	// Window is the time span that figures cover. Their least quality depends on it. Zero means sampler.QualityWindow.
+	// Window is the time that figures cover. Their least quality depends on it. Zero means sampler.QualityWindow.
 	Window time.Duration
 	// MaxDepth is how many frames of a stack are kept.
 	MaxDepth int
 	// BootWait is how long Open waits for a Ruby that is still booting.
 	BootWait time.Duration
-	// Pause stops all threads with ptrace while stacks are read, for at most PauseLimit. It does not help with
-	// releases that publish a frame before it is filled (2.5 to 2.7, YJIT of 3.1). If the process is a child of ddtop,
-	// its parent code may wait for it only after it has ended (see attach.NewPauser).
+	// Pause stops all threads with ptrace while stacks are read, for at most PauseLimit. It does not help with releases
+	// that publish a frame before it is filled (2.5 to 2.7, YJIT of 3.1). If ddtop started the process, it may wait for
+	// the process (Wait) only after the process has ended (see attach.NewPauser).
 	Pause bool
-	// From selects the source of the threads' states: polling, or a kind of kernel events.
+	// Dictionary gets the names and stacks for the IDs in samples. If it is nil, Open makes a new one.
 	Dictionary *sampler.Dictionary
 	// From selects how ddtop learns what threads do.
 	From From
@@ -67,13 +67,13 @@ type Options struct {
 	// of stacks per second on each CPU. Zero means clock.Hz.
 	Running     bool
 	RunningRate int
-	// Debug gets debug files for the names of C functions. If it is nil, ddtop opens no connection.
+	// Debug downloads debug files for the names of C functions. If it is nil, ddtop opens no connection.
 	Debug *debuginfod.Client
 	// Redactor removes identifying names from everything that the Source returns. If it is nil, nothing is removed.
 	Redactor *redact.Redactor
-	// Values also reads query strings, arguments, literals and messages. It has no effect if there is a Redactor.
+	// Values lets ddtop also read query strings, arguments, literals and messages. A Redactor switches this off.
 	Values bool
-	// NoRequests leaves out the work of threads. It serves to measure the cost of reading it.
+	// NoRequests leaves out the requests and jobs of threads. Benchmarks use it to measure the cost of reading them.
 	NoRequests bool
 	// OwnCode has patterns for the program's own code, in addition to the default rules. It may be nil.
 	OwnCode *own.Code
@@ -81,7 +81,7 @@ type Options struct {
 	procs *pace.Processors
 	// budget is shared by the Sources of a Group. If it is nil, Open makes a new one.
 	budget *pace.Budget
-	// Progress is called while the debug information of a file is read, with the units done so far. It may be nil.
+	// Progress is called while a file's debug information is read. done of total units are then read. It may be nil.
 	Progress func(path string, done, total int)
 }
 
@@ -132,7 +132,7 @@ func Open(ctx context.Context, pid int, opts Options) (*Source, error) {
 		err    error
 	}
 	done := make(chan opened, 1)
-	// A read that hangs blocks its OS thread. On ddtop's first thread, this would keep signals from all other threads.
+	// A read that hangs blocks its OS thread. If this is ddtop's first thread, signals reach no other thread either.
 	attach.OnOwnThread(func() {
 		s, err := openSource(ctx, pid, opts)
 		done <- opened{s, err}
@@ -155,7 +155,7 @@ func Open(ctx context.Context, pid int, opts Options) (*Source, error) {
 	return nil, apart.NoAnswer(pid, context.Cause(ctx))
 }
 
-// openSource does the work of Open. It may hang. If it panics, it returns an error, so that other processes go on.
+// openSource does the work of Open. It may hang. It turns a panic into an error, so that other processes go on.
 func openSource(ctx context.Context, pid int, opts Options) (_ *Source, err error) {
 	defer attach.Recovered(pid, &err)
 	if err := opts.defaults(); err != nil {
@@ -197,7 +197,7 @@ func openProgram(ctx context.Context, proc *attach.Process, opts Options) (*Sour
 		}
 	}()
 	err := s.open(ctx, pid, opts)
-	// If the process has called exec meanwhile, the results and the error are about the old program.
+	// After an exec, the results and the error are about the old program. The error must say that it was replaced.
 	if check := proc.Check(); errors.Is(check, attach.ErrReplaced) {
 		err = check
 	}
@@ -268,7 +268,7 @@ func (s *Source) open(ctx context.Context, pid int, opts Options) error {
 	return nil
 }
 
-// findVM finds the first module with a VM, and closes the others. If none has one, the error is the first module's.
+// findVM finds the first module with a Ruby VM, and closes the others. Without one, the error is the first module's.
 func (s *subject) findVM(ctx context.Context, rubies []*attach.Module, opts Options) (module *attach.Module, version, description string, found ruby.Found, err error) {
 	var mem attach.Memory = s.proc
 	if opts.Pause {
@@ -360,7 +360,7 @@ func (s *subject) describe(pid int, version, description string, found ruby.Foun
 	return info
 }
 
-// hostTID translates a TID in Ruby's memory into ddtop's PID namespace. ok is false if the process has no such thread.
+// hostTID translates a TID in Ruby's memory into ddtop's PID namespace. ok is false if the process lacks this thread.
 func (s *subject) hostTID(stored int32) (int32, bool) {
 	host, ok := s.spaces.Host(stored)
 	if !ok {
@@ -370,7 +370,7 @@ func (s *subject) hostTID(stored int32) (int32, bool) {
 	return host, err == nil
 }
 
-// jitOf finds the JIT in Ruby's description of itself ("ruby 3.4.1 … +YJIT +PRISM").
+// jitOf finds the name of the JIT in Ruby's description, such as "ruby 3.4.1 … +YJIT +PRISM".
 func jitOf(description string) string {
 	for _, word := range strings.Fields(description) {
 		switch word {

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// originProgram parks threads in code of each origin. By Ruby's own means it prints the folders of the loaded gems and
-// of the standard library.
+// originProgram parks threads in code of each origin (the program's own, gems, the standard library and so on). It also
+// prints what Ruby reports: the folders of the loaded gems and of the standard library.
 const originProgram = `
 require "json"; require "find"; require "rbconfig"; require "fileutils"
 def write(path, text)
@@ -68,7 +68,7 @@ type originTruth struct {
 	Threads []string          `json:"threads"`
 }
 
-// of returns the origin of a frame according to the program.
+// of returns the origin that a frame must have, by the folders that the program reports.
 func (w originTruth) of(f sampler.Frame) (sampler.Origin, string) {
 	file := f.AbsolutePath
 	below := func(dir string) bool { return strings.HasPrefix(file, dir+"/") }
@@ -139,7 +139,8 @@ func TestOrigins(t *testing.T) {
 				t.Errorf("%s: seen %v: %+v, want %v", name, ok, f, want)
 			}
 		}
-		// The load path grows. A folder that counted as the program's own is part of the standard library now.
+		// The program adds a folder to its load path. Code in this folder counted as the program's own, and must now
+		// count as part of the standard library.
 		p.Send(t, "grow")
 		p.Expect(t, "grown")
 		ctx, cancel := context.WithTimeout(context.Background(), rubytest.Timeout)

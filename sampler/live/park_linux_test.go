@@ -55,8 +55,8 @@ func TestPark(t *testing.T) {
 	s.ticking.Unlock()
 }
 
-// TestCloseWhileExactHangs: exact mode waits for a tick that hangs before it inserts probes. Close does not wait for
-// exact mode.
+// TestCloseWhileExactHangs: a tick hangs, and exact mode waits for it before it inserts probes. Close must return
+// without waiting for exact mode.
 func TestCloseWhileExactHangs(t *testing.T) {
 	if err := probe.Try(false); err != nil {
 		rubytest.Skip(t, "%v", err)

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// PauseLimit limits how long the target is stopped for one sample. What is left is read while the target runs.
+// PauseLimit limits how long the target is stopped for one sample. Stacks not read by then are read while it runs.
 const PauseLimit = 5 * time.Millisecond
 
 // pauseRest is how long the target must run after a pause, as a multiple of the pause. So pauses take at most a tenth
@@ -25,20 +25,20 @@ type pauses struct {
 		Read(sampler.Depth, *sampler.Sample) error
 		Reads() *sampler.Reads
 	}
-	// sample is where the function read stores its sample, and err the error of the reading.
+	// sample is where the function read stores its sample. err is the error of this function.
 	sample *sampler.Sample
 	err    error
 	read   func()
-	// cut is true if the last pause ended before all threads were read, so their stacks are not from one instant.
+	// cut is true if the last pause ended too early to read all threads. Then their stacks are not from one instant.
 	cut bool
 	// restNS is the time before which the target is not stopped again, CLOCK_MONOTONIC in ns.
 	restNS int64
 }
 
-// ErrPauseLimit means that --pause is refused: ddtop's own CPU time has a limit, so a stop could last too long.
+// ErrPauseLimit means that --pause is refused: ddtop's own CPU time has a limit, which could make a stop too long.
 var ErrPauseLimit = errors.New("--pause is refused: ddtop's own CPU time has a limit")
 
-// checkPause returns an error if ddtop's own cgroup has a CPU limit. The limit could make ddtop wait during a stop.
+// checkPause returns an error if ddtop's own cgroup has a CPU limit. With a limit, ddtop may get no CPU during a stop.
 func checkPause() error {
 	l, limited := kernel.OwnCPULimit()
 	if !limited {
@@ -61,7 +61,7 @@ func newPauses(p *attach.Process, s *Source) (*pauses, error) {
 	return z, nil
 }
 
-// stacks reads all stacks while the target is stopped. The names of code should have been read before (warmUp).
+// stacks reads all stacks while the target is stopped. To keep the stop short, read the names of code before (warmUp).
 func (z *pauses) stacks(sample *sampler.Sample) error {
 	z.sample = sample
 	pause, err := z.pauser.Pause(z.read)
@@ -101,14 +101,14 @@ func (s *sampling) rests() int64 {
 	return s.pauses.restNS
 }
 
-// warmUp reads all stacks once if stops are wanted. Then names are known, and the first stop does not take long.
+// warmUp reads all stacks once if stops are wanted. It reads the names of code, so that the first stop is short.
 func (s *sampling) warmUp() {
 	if s.pauses != nil {
 		s.learnCalls()
 	}
 }
 
-// learnCalls reads all stacks and system calls once, before a stop can give a call the name restart_syscall.
+// learnCalls reads all stacks and system calls once, before a stop, which can rename a call to restart_syscall.
 func (s *sampling) learnCalls() {
 	s.ticking.Lock()
 	defer s.ticking.Unlock()

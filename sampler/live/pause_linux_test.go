@@ -26,9 +26,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// pauseHelper is the environment variable that makes the test binary a helper process. With "sample PID" it pauses a
-// process a thousand times a second until it is killed. With "trace PID" it traces a thread. With "start FD" it starts
-// the file that its parent has open at this descriptor.
+// pauseHelper is an environment variable that makes the test binary a helper process. With "sample PID" the helper
+// pauses a process a thousand times a second until it is killed. With "trace PID" it traces a thread. With "start FD"
+// it starts the file that its parent has open at this descriptor.
 const pauseHelper = "DDTOP_TEST_PAUSE_HELPER"
 
 func init() {
@@ -140,8 +140,8 @@ func untouched(t *testing.T, pid int) {
 	}
 }
 
-// countingProgram has a counter for each of its threads. The threads compute, sleep, wait for each other, begin, end,
-// and start processes. On request the program prints its counters.
+// countingProgram has a counter for each of its threads, which grows as the thread continues. The threads compute,
+// sleep, wait for each other, begin, end, and start processes. On request the program prints its counters.
 const countingProgram = `
 $signals = 0
 trap("USR1") { $signals += 1 }
@@ -169,7 +169,7 @@ while line = $stdin.gets
 end
 `
 
-// progress asks the program for its counters until each of them has changed.
+// progress asks the program for its counters until each counter has changed. So all threads have continued.
 func progress(t *testing.T, p *rubytest.Process) {
 	t.Helper()
 	counts := func() (out []int) {
@@ -196,7 +196,8 @@ func progress(t *testing.T, p *rubytest.Process) {
 	}
 }
 
-// TestKilledWhilePausing kills the process that pauses a program, again and again, at random times.
+// TestKilledWhilePausing kills the process that pauses a program, again and again, at random times. After each kill, no
+// thread of the program may remain stopped, and all threads must continue.
 func TestKilledWhilePausing(t *testing.T) {
 	times := 100
 	if rubytest.Short(t) {
@@ -226,13 +227,13 @@ func TestKilledWhilePausing(t *testing.T) {
 }
 
 // TestPausedProgram pauses a program a thousand times a second, on the oldest and the newest Ruby. Meanwhile the
-// program gets signals, and exits at the end. No signal is lost, and the exit code is right.
+// program gets signals, and exits at the end. No signal may be lost, and the exit code must be right.
 func TestPausedProgram(t *testing.T) {
 	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, countingProgram, rubytest.Options{})
 		p.Expect(t, "ready")
-		// Another process pauses the program. This process is its parent and waits for its end, which a pauser in the
-		// same process could disturb.
+		// Another process pauses the program, because this process is the program's parent and waits for its end. A
+		// pauser in the same process could disturb this wait.
 		_, line := startHelper(t, "sample", p.PID)
 		if line != "pausing" {
 			t.Fatal(line)
@@ -260,14 +261,14 @@ func TestPausedProgram(t *testing.T) {
 	})
 }
 
-// TestPauses measures pauses on the oldest and the newest Ruby. It compares the number of frames of each thread with
-// what Ruby reports.
+// TestPauses measures how long pauses take on the oldest and the newest Ruby. It also compares the number of frames of
+// each thread with what Ruby reports.
 func TestPauses(t *testing.T) {
 	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartParked(t, rubytest.Options{})
 		s := open(t, p.PID, live.Options{Pause: true, StackRate: 100})
-		// A pause that takes too long is cut. On a full machine this can happen to each of the twenty pauses that one
-		// dump tries.
+		// A pause that reaches its limit is cut short. On a full machine this can happen to each of the twenty pauses
+		// that one call of Once tries.
 		sample := once(t, s)
 		for deadline := time.Now().Add(rubytest.Timeout); sample.PauseNS <= 0; sample = once(t, s) {
 			if sample.Reads.Pauses == 0 || time.Now().After(deadline) {
@@ -316,9 +317,9 @@ func TestPauses(t *testing.T) {
 	})
 }
 
-// TestStatesWithPauses compares states with what the program reports, while ddtop stops it a hundred times a second.
-// After a pause, threads return to their system calls. ddtop must not take the kernel's answers of this moment for what
-// the threads do.
+// TestStatesWithPauses compares states with what the program reports, while ddtop stops the program a hundred times a
+// second. After a pause, threads return to their system calls. What the kernel reports about a thread in this moment
+// must not become its state.
 func TestStatesWithPauses(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -384,8 +385,8 @@ func pauserOf(t *testing.T, pid int, limit time.Duration) *attach.Pauser {
 	return z
 }
 
-// TestPauseOfStopped pauses a program that SIGSTOP has stopped, as a shell does. It stays stopped, and goes on after
-// SIGCONT.
+// TestPauseOfStopped pauses a program that SIGSTOP has stopped, as a shell does. The program must remain stopped until
+// SIGCONT, and then continue.
 func TestPauseOfStopped(t *testing.T) {
 	p := rubytest.One(t).Start(t, countingProgram, rubytest.Options{})
 	p.Expect(t, "ready")
@@ -403,7 +404,8 @@ func TestPauseOfStopped(t *testing.T) {
 	progress(t, p)
 }
 
-// TestPauseIsBounded: if ddtop reads for longer than the limit, the program goes on when the limit has passed.
+// TestPauseIsBounded: if ddtop needs longer than the limit to read stacks, the program continues when the limit has
+// passed.
 func TestPauseIsBounded(t *testing.T) {
 	p := rubytest.One(t).Start(t, countingProgram, rubytest.Options{})
 	p.Expect(t, "ready")
@@ -421,7 +423,7 @@ func TestPauseIsBounded(t *testing.T) {
 	}
 }
 
-// TestPausesLeaveTheTargetItsTime: the intervals between pauses are so long that pauses take at most a tenth of the
+// TestPausesLeaveTheTargetItsTime: ddtop waits long enough between pauses that they take at most a tenth of the
 // target's time. This holds for any requested rate.
 func TestPausesLeaveTheTargetItsTime(t *testing.T) {
 	rubytest.OftenEnough(t)
@@ -460,10 +462,10 @@ func TestPausesLeaveTheTargetItsTime(t *testing.T) {
 	}
 }
 
-// TestPauseOfVfork pauses a process with a thread in vfork, which nothing can stop. While ddtop reads, the thread
-// returns from vfork. The pending order to stop must not hold it then.
+// TestPauseOfVfork pauses a process with a thread in vfork, which nothing can stop until vfork returns. The thread
+// returns while ddtop reads. The order to stop is then still pending, and must not hold the thread.
 func TestPauseOfVfork(t *testing.T) {
-	// The child cannot open its program while the file has a lease. The kernel waits until the lease is given up
+	// A lease on the file keeps the child in vfork. The child cannot open its program until the lease is given up
 	// (fcntl(2)).
 	path := filepath.Join(t.TempDir(), "leased")
 	if err := os.WriteFile(path, nil, 0o700); err != nil {
@@ -493,9 +495,9 @@ func TestPauseOfVfork(t *testing.T) {
 	}
 }
 
-// TestPauseOfTraced: if another process traces a thread of the target, ddtop names this process. The test traces the
-// first thread and another one. ddtop also names the tracer if the time for the trial stop ends at once, as can happen
-// on a full machine.
+// TestPauseOfTraced: if another process traces a thread of the target, the threads cannot be stopped, and ddtop names
+// this process. The test traces the first thread and another one. ddtop must also name the tracer if the time for the
+// trial stop ends at once, as can happen on a full machine.
 func TestPauseOfTraced(t *testing.T) {
 	p := rubytest.One(t).Start(t, countingProgram, rubytest.Options{})
 	p.Expect(t, "ready")

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// sampleUntil samples a process until each returns true.
+// sampleUntil samples a process, calls each with every sample, and ends when each returns true.
 func sampleUntil(t *testing.T, pid int, each func(*live.Source, *sampler.Sample) (enough bool)) {
 	t.Helper()
 	sourceUntil(t, open(t, pid, live.Options{}), each)
@@ -36,16 +36,18 @@ func sourceUntil(t *testing.T, s *live.Source, each func(*live.Source, *sampler.
 	}
 }
 
-// TestNobodyHoldsAtRest: while all threads wait, the GVL has no owner. Ruby's own data can mislead here. Up to 2.7,
-// vm.running_thread still names the last owner, and a thread that is about to wait has the status "run".
+// TestNobodyHoldsAtRest: while all threads wait, ddtop must report that the GVL has no owner. Ruby's own data can
+// mislead here. Up to 2.7, vm.running_thread still names the last owner, and a thread that is about to wait has the
+// status "run".
 func TestNobodyHoldsAtRest(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		t.Parallel()
 		p, _ := r.StartStates(t, rubytest.Options{})
 		var c *gvl.Classifier
-		// After one in a hundred samples of a process at rest, something may move. Such a movement counts once, even if
-		// many samples show it. If other programs hold the CPUs, a woken thread can stay where it is for many samples.
+		// Something may still move in one of a hundred samples of a process at rest. Such a movement counts once, even
+		// if many samples show it. If other programs use the CPUs, a thread that was woken may get no CPU for many
+		// samples.
 		const n, moves = 100, .01
 		seen, held, waiting := 0, 0, 0
 		holding, queueing := false, false
@@ -63,7 +65,8 @@ func TestNobodyHoldsAtRest(t *testing.T) {
 				info, _ := s.Dictionary().Thread(st.Thread)
 				reporter = reporter || info.Name == rubytest.ReporterName
 			}
-			// The thread that reported that all are at rest still has to end. On a full machine this takes its time.
+			// The thread that reported that all threads are at rest must still end. On a full machine this takes some
+			// time.
 			if atRest = atRest || !owned && !reporter && wait == 0; !atRest {
 				return false
 			}
@@ -85,8 +88,8 @@ func TestNobodyHoldsAtRest(t *testing.T) {
 }
 
 // TestIDsAreNotGivenAgain: Ruby reuses the address and the object of a thread that has ended, and up to 3.2 its native
-// thread too. Still a ThreadID always means the same thread. Each thread here has a name of its own, so that the test
-// can tell the threads apart.
+// thread too. Still, ddtop must never use a ThreadID for two threads. Each thread here has its own name, so that the
+// test can tell the threads apart.
 func TestIDsAreNotGivenAgain(t *testing.T) {
 	rubytest.OftenEnough(t)
 	const enoughThreads = 60

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/attach/processcontext"
 )
 
-// The interval between reads of what the process publishes doubles each time, from publishedFirst to publishedMost.
+// ddtop reads what the process publishes. The interval between reads doubles from publishedFirst to publishedMost.
 const publishedFirst, publishedMost = 10 * time.Second, 80 * time.Second
 
 // threadContext is the variable in which threads publish their spans (docs/internals/context.md#a-threads-span).
@@ -16,16 +16,16 @@ const threadContext = "otel_thread_ctx_v1"
 
 // published is the state of the search for the spans that threads publish.
 type published struct {
-	// after is when to search again. every is the interval between searches.
+	// after is when to search next. every is the interval to the search after it.
 	after time.Time
 	every time.Duration
-	// found is true if the reader knows where threads publish. atNS is the PublishedNS of the context that said so.
+	// found is true if the reader knows where threads publish. atNS is the PublishedNS of the context that named it.
 	found bool
 	atNS  uint64
 }
 
-// findPublished finds out whether threads publish spans, and tells the reader where. It searches only if the process
-// announces that they do.
+// findPublished finds out where threads publish spans, and tells the reader. It searches only if the process announces
+// that its threads publish spans.
 func (s *subject) findPublished(mappings []attach.Mapping) {
 	p := &s.published
 	p.every = min(max(2*p.every, publishedFirst), publishedMost)

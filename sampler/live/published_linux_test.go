@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// sayPublished reports whether the threads of a sample are in the spans that the program reports. wrong has the spans
+// sayPublished reports whether all threads of a sample have the spans that the program reports. wrong has the spans
 // that differ, by thread.
 func sayPublished(s *sampler.Sample, dict *sampler.Dictionary, truth map[string]published.Span) (all bool, wrong map[string]published.Span) {
 	wrong = make(map[string]published.Span)

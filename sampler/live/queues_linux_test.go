@@ -20,7 +20,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// pumaStats is what Puma's control server reports of one process (Puma.stats).
+// pumaStats is what Puma's control server reports about one process of the server (Puma.stats).
 type pumaStats struct {
 	Backlog  int64 `json:"backlog"`
 	Running  int64 `json:"running"`
@@ -38,8 +38,8 @@ func until(t *testing.T, what string, asked func() bool) {
 	}
 }
 
-// controlOf asks Puma's control server for the stats of each process that serves requests. The key is the PID. It is
-// zero for a Puma with one process.
+// controlOf asks Puma's control server for the stats of each process that serves requests. The key of the result is the
+// process's PID. For a Puma with one process, the key is zero.
 func controlOf(t *testing.T, port string) map[int]pumaStats {
 	t.Helper()
 	r, err := http.Get("http://127.0.0.1:" + port + "/stats")
@@ -123,7 +123,8 @@ func send(t *testing.T, port, part string) net.Conn {
 	return c
 }
 
-// slowRequest is a request that occupies its thread until the test ends. The empty line at its end is missing.
+// slowRequest is a request that occupies its thread until the test ends. It lacks the empty line at its end: callers
+// append this line to complete the request.
 const slowRequest = "GET /orders/1?ms=600000 HTTP/1.1\r\nHost: x\r\n"
 
 func openLive(t *testing.T, pid int) *live.Source {
@@ -136,12 +137,13 @@ func openLive(t *testing.T, pid int) *live.Source {
 	return s
 }
 
-// TestPumaQueues: slow requests occupy all threads of a Puma. ddtop reads the same queues as Puma.stats and ss report.
+// TestPumaQueues: slow requests occupy all threads of a Puma. The queues that ddtop reads must equal the ones that
+// Puma.stats and ss report.
 func TestPumaQueues(t *testing.T) {
 	puma := servertest.StartPuma(t, "-t", "3:3")
 	port := puma.Port
 	s := openLive(t, puma.PIDs[0])
-	// Clients that have sent only a part of a request are in the reactor.
+	// Requests of which clients have sent only a part wait in Puma's reactor, and occupy no thread.
 	var halves []net.Conn
 	for range 3 {
 		halves = append(halves, send(t, port, slowRequest))
@@ -176,8 +178,8 @@ func TestPumaQueues(t *testing.T) {
 	}
 }
 
-// TestUnicornQueue: Unicorn has no queue of its own. Waiting requests are in the accept queue, whose length ddtop reads
-// as ss does.
+// TestUnicornQueue: Unicorn itself has no queue. Requests wait in the kernel's accept queue, and ddtop must read the
+// same length of it as ss.
 func TestUnicornQueue(t *testing.T) {
 	unicorn := servertest.StartRack(t, "unicorn", "sinatra")
 	port := unicorn.URL[strings.LastIndexByte(unicorn.URL, ':')+1:]
@@ -195,9 +197,9 @@ func TestUnicornQueue(t *testing.T) {
 	}
 }
 
-// TestPassengerQueue: Passenger's core keeps requests until a process is free. So ddtop cannot know the backlog of a
-// process, although it reads the queues of the process's sockets as ss does. ddtop refers to passenger-status, which
-// reports how many requests wait.
+// TestPassengerQueue: Passenger's core, another process, keeps requests until a Ruby process is free. So ddtop cannot
+// know the backlog of a process, although it reads the queues of the process's sockets as ss does. ddtop must refer to
+// passenger-status, which reports how many requests wait.
 func TestPassengerQueue(t *testing.T) {
 	passenger := servertest.StartRack(t, "passenger", "plain")
 	t.Cleanup(func() { // Passenger waits for the requests before it ends
@@ -224,7 +226,7 @@ func TestPassengerQueue(t *testing.T) {
 		if _, err := fmt.Sscan(queue, &n); err != nil || !ok {
 			t.Fatal(said)
 		}
-		// Passenger's own first request may wait, too (helper-scripts/prespawn).
+		// Passenger itself sends a first request (helper-scripts/prespawn), which may wait, too.
 		return n >= 3 && strings.Count(said, "Sessions: 1") == len(passenger.PIDs)
 	})
 	from := q.AtNS
@@ -245,8 +247,8 @@ func TestPassengerQueue(t *testing.T) {
 	}
 }
 
-// passengerStatus returns the output of passenger-status for the instance that has one of the listeners. Other
-// instances may run, too.
+// passengerStatus returns the output of passenger-status for the Passenger instance that has one of these listeners.
+// Other instances may run on the machine, too.
 func passengerStatus(t *testing.T, of []sampler.Listener) string {
 	t.Helper()
 	var instance struct {
@@ -272,8 +274,8 @@ func passengerStatus(t *testing.T, of []sampler.Listener) string {
 	return string(out)
 }
 
-// TestAsyncQueue: while a fiber computes or blocks, Async::HTTP::Server accepts no connection. Falcon uses this server.
-// Waiting requests are in the accept queue, whose length ddtop reads as ss does.
+// TestAsyncQueue: Async::HTTP::Server, which Falcon uses, accepts no connection while a fiber computes or blocks.
+// Requests then wait in the kernel's accept queue. ddtop must read the same length of this queue as ss.
 func TestAsyncQueue(t *testing.T) {
 	async := servertest.StartRack(t, "async", "async_http")
 	port := async.URL[strings.LastIndexByte(async.URL, ':')+1:]
@@ -303,8 +305,8 @@ func TestPumaClusterQueues(t *testing.T) {
 			t.Logf("Puma said at last: %+v", busy)
 		}
 	})
-	// A worker can take a third request while the other worker still has a free thread. So requests are sent one by one
-	// until all threads are busy. Some of them wait already then.
+	// A worker can take a third request while the other worker still has a free thread. So the test cannot know how
+	// many requests are needed. It sends one at a time until all threads are busy. Some requests already wait then.
 	const threads, wait = 4, 5
 	sent := 0
 	until(t, "all threads are busy", func() bool {

@@ -11,8 +11,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// pumaPools makes thread pools with Puma's own code, which the test puts before this program. One pool has two requests
-// in its Array. Another has seven requests in a Queue, as in Puma 7 and later. The third is the control server's pool.
+// pumaPools makes three thread pools with Puma's own code, which the test puts before this program. One pool has two
+// requests in an Array. The second has seven requests in a Queue, as in Puma 7 and later. The third is the control
+// server's pool.
 const pumaPools = `
 module Puma
   def self.set_thread_name(name); end

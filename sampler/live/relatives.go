@@ -17,26 +17,25 @@ import (
 )
 
 const (
-	// lookEvery is the interval at which ddtop searches for processes that have started, ended or called exec. A
-	// search may take at most one part in lookRest of the time. If it takes more, the interval is longer, up to
-	// longestRest. The expensive searches ask the kernel for the children of each thread of each process
-	// (kernel.Births).
+	// lookEvery is the interval at which ddtop searches for processes that have started, ended or called exec. The
+	// pause after a search is lookRest times the search's length, if this is more, but at most longestRest. The
+	// expensive searches ask the kernel for the children of each thread of each process (kernel.Births).
 	lookEvery   = 250 * time.Millisecond
 	longestRest = time.Second
 	lookRest    = 200
 	// findEvery is the interval at which unnamed processes are searched (GroupOptions.Find).
 	findEvery = time.Second
-	// findRest is the shortest pause after a call of Find, as a multiple of its length, up to longestFindRest. So
-	// these calls take a hundredth of the time.
+	// findRest is the shortest pause after a call of Find, as a multiple of the call's length, up to longestFindRest.
+	// So these calls take a hundredth of the time.
 	findRest        = 100
 	longestFindRest = 10 * time.Second
 	// settleTime is how old a process must be. A younger one may be a copy of its parent that is about to call exec.
 	settleTime = 100 * time.Millisecond
-	// maxTries bounds the tries to attach to a process, one in each search. It may be booting at first.
+	// maxTries limits how many searches try to attach to a process. Early tries can fail because Ruby is still booting.
 	maxTries = 20
-	// silentRest is how long ddtop does not ask a process that did not answer. Each unanswered read holds a thread.
+	// silentRest is how long ddtop does not read a process after a read that hung. Each such read occupies a thread.
 	silentRest = 10 * time.Second
-	// maxTracked bounds the followed living processes, Ruby or not. maxEnded bounds the ended ones that are kept.
+	// maxTracked limits the followed living processes, Ruby or not. maxEnded limits the ended processes that are kept.
 	maxTracked = 1024
 	maxEnded   = 256
 )
@@ -45,7 +44,7 @@ func restAfter(took time.Duration) time.Duration {
 	return min(max(lookEvery, lookRest*took), longestRest)
 }
 
-// relative is a process that a Group has found: a named one, or one related to it.
+// relative is a process that a Group has found: one that the caller named, or a process related to it.
 type relative struct {
 	sampler.Relative
 	src *Source
@@ -53,22 +52,22 @@ type relative struct {
 	exe   string
 	tries int
 	err   error
-	// doubted is true if the last read of the process failed. Why has the reason.
+	// doubted is true if the last read of the process failed. The field Why of sampler.Relative has the reason.
 	doubted bool
 	// user is the process's user, if userRead is true.
 	user     int
 	userRead bool
-	// silentAt is when the process last did not answer.
+	// silentAt is when a read of the process last hung.
 	silentAt time.Time
 	// walked is true if the kernel was asked for its children. kernel.Births finds children that start later.
 	walked bool
-	// named is true if the caller of OpenGroup named it. Then it never makes way for other processes (makeWay).
+	// named is true if the caller of OpenGroup named the process. It then keeps its place in any case (makeWay).
 	named bool
 	// heldSince is when sampling began. leaving is true if its Source must end to make way for another process.
 	// yielded is true if it has made way for a process of another user.
 	heldSince        time.Time
 	leaving, yielded bool
-	// done is true if its Source is closed. If src is then dropped (LetGo), ending and ended keep its End.
+	// done is true if its Source is closed. If src is then dropped (LetGo), ending and ended keep the process's end.
 	done   bool
 	ending sampler.End
 	ended  bool
@@ -114,12 +113,12 @@ func (r *relative) say() {
 	}
 }
 
-// belowMayBeRuby reports whether a process that can't be read itself may have children that can.
+// belowMayBeRuby reports, by the error of a process that can't be read, whether processes below it may be readable.
 func belowMayBeRuby(err error) bool {
 	return errors.Is(err, attach.ErrNotRuby) || errors.Is(err, attach.ErrNotLoaded) || errors.Is(err, layout.ErrUnknownRelease)
 }
 
-// look searches once: for ended and replaced processes, then for new ones. Then it attaches to processes.
+// look makes one search: for ended and replaced processes, then for new ones. Then it attaches to processes.
 func (g *Group) look(ctx context.Context) {
 	living := g.lookForEnds()
 	living = g.lookForNew(living)
@@ -166,7 +165,7 @@ func (g *Group) note(r *relative, why string) {
 func (g *Group) lookForEnds() []*relative {
 	var living []*relative
 	for _, r := range g.alive() {
-		// Ask the Source first, then the kernel. If the Source has ended but the process lives, it has called exec.
+		// The Source is asked first, then the kernel. If only the Source has ended, the process has called exec.
 		end, ended := g.endOf(r)
 		if !ended && g.lives(r) {
 			g.doubt(r, nil)
@@ -247,8 +246,8 @@ func (g *Group) endOf(r *relative) (sampler.End, bool) {
 	return r.ending, r.ended
 }
 
-// lives reports whether a process has a Source and has not ended. It does not detect an exec, because the Source does.
-// It makes one short system call. Reading the files of /proc would take six.
+// lives reports whether a process has a Source and has not ended. It does not detect an exec, which the Source detects.
+// It makes one short system call, while reading the files of /proc would take six.
 func (g *Group) lives(r *relative) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -299,7 +298,7 @@ func (g *Group) add(r *relative) {
 	g.list = append(g.list, r)
 }
 
-// lookForNew adds the children of the living processes. Those younger than settleTime wait: g.unsettled says how long.
+// lookForNew adds the children of living processes. It skips the ones younger than settleTime, and sets g.unsettled.
 func (g *Group) lookForNew(living []*relative) []*relative {
 	g.unsettled = 0
 	known := make(map[int]bool, len(living))
@@ -398,7 +397,7 @@ func (g *Group) findMore(living []*relative, known map[int]bool) []*relative {
 	return living
 }
 
-// met reports whether a named process has been seen before. Then lookForNew does not add it again after its end.
+// met reports whether a named process was ever seen. If so, lookForNew does not add it again after its end.
 func (g *Group) met(pid int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

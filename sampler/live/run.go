@@ -9,9 +9,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/handover"
 )
 
-// Run samples until ctx or the target ends. The clock, a goroutine on an OS thread of its own, takes the samples. Run
-// calls emit in the caller's goroutine. Samples come a few hundredths of a second late, many at once. If emit takes
-// too long, samples are lost and counted (sampler.Reads.Lost).
+// Run samples until ctx or the target ends. The clock, a goroutine on its own OS thread, takes the samples. Run calls
+// emit in the caller's goroutine. Samples come in batches, a few hundredths of a second late. If emit takes too long,
+// samples are lost and counted (sampler.Reads.Lost).
 func (s *Source) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 	end := func() {}
 	defer func() { end() }()

@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// Running starts and stops taking C stacks of running threads. Samples carry these stacks as Runs.
+// Running switches the taking of C stacks of running threads on and off. Samples carry these stacks as Runs.
 type Running struct {
 	mode[runningRun, *runningRun]
 	source *Source
@@ -62,13 +62,13 @@ func (m *Running) End() error {
 // On reports whether stacks are taken.
 func (m *Running) On() bool { return m.is() }
 
-// Failed returns why no stacks can be taken. It is empty if they can, or if that was not tried.
+// Failed returns why no stacks can be taken. It is empty if stacks can be taken, or if ddtop has not tried.
 func (m *Running) Failed() string {
 	_, why := m.source.watch.Running()
 	return why
 }
 
-// Alone returns the stacks of a running thread that Ruby does not know.
+// Alone returns the C stacks of a thread that Ruby does not know, taken while the thread ran.
 func (m *Running) Alone(tid int32) sampler.AloneRuns { return m.source.watch.Alone(tid) }
 
 // begins takes stacks from now on, if Options.Running is set. The returned function stops this.

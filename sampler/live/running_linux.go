@@ -18,11 +18,11 @@ func (x *runningRun) on() bool    { return x.On() }
 func (x *runningRun) end(string)  { x.End() }
 func (x *runningRun) stop() error { return x.Stop() }
 
-// MayRun returns why stacks of running threads cannot be taken on this machine. It does not try.
+// MayRun returns why C stacks of running threads cannot be taken on this machine, or nil. It does not try to take any.
 func MayRun() error { return clock.Check() }
 
-// CheckNative returns why stacks of running threads cannot be taken on this machine. registers is the reason why some
-// registers of blocked threads cannot be read. It tries both.
+// CheckNative tries what native stacks need. running is the reason why C stacks of running threads cannot be taken on
+// this machine. registers is the reason why some registers of blocked threads cannot be read.
 func CheckNative() (running, registers error) { return clock.Try(), iterator.Try() }
 
 // openRunning makes the kernel take stacks of the process's running threads.

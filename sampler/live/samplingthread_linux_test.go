@@ -20,8 +20,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// endsSoon waits until a thread of this process has ended. It then checks that no thread has a raised priority, a short
-// slice or exact timers.
+// endsSoon waits until the given thread of this process has ended. It then checks that no thread is left with a raised
+// priority, a short slice or exact timers.
 func endsSoon(t *testing.T, tid int) {
 	t.Helper()
 	deadline := time.Now().Add(rubytest.Timeout)
@@ -35,7 +35,8 @@ func endsSoon(t *testing.T, tid int) {
 	}
 }
 
-// changedThreads lists the threads of this process that have unusual scheduling.
+// changedThreads lists the threads of this process whose scheduling ddtop has changed: their policy, priority, time
+// slice or timers.
 func changedThreads(t *testing.T) (out []string) {
 	t.Helper()
 	tasks, err := filepath.Glob("/proc/self/task/*")
@@ -76,7 +77,8 @@ var ownNice = func() int32 {
 	return a.Nice
 }()
 
-// TestSamplingThreadEnds: what Run changes of its thread ends with the thread.
+// TestSamplingThreadEnds: Run changes the scheduling of its own thread. After Run, this thread ends, and no thread with
+// changed scheduling is left.
 func TestSamplingThreadEnds(t *testing.T) {
 	p := rubytest.One(t).Start(t, "puts 1; $stdout.flush; $stdin.gets", rubytest.Options{})
 	p.Line(t)
@@ -105,8 +107,8 @@ func TestSamplingThreadEnds(t *testing.T) {
 	}
 }
 
-// TestRunsInARow: a goroutine notices the end of a run's context, possibly late. It must not end the ticks of the next
-// run.
+// TestRunsInARow: a goroutine ends the ticks when the context of a run ends, but possibly late. It must not end the
+// ticks of the next run.
 func TestRunsInARow(t *testing.T) {
 	p := rubytest.One(t).Start(t, "puts 1; $stdout.flush; $stdin.gets", rubytest.Options{})
 	p.Line(t)

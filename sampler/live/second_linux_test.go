@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// inSecond has a thread that sleeps, and a child that the main thread forks. The main thread computes.
+// inSecond is a program with a thread that sleeps and a main thread that computes. The main thread also forks a child.
 const inSecond = `$stdout.sync = true
 Thread.new { sleep }.name = "asleep"
 child = fork { $stdin.read }
@@ -67,8 +67,9 @@ func tidsByName(t *testing.T, pid int) map[string]sampler.Thread {
 	return out
 }
 
-// TestRubyInTheSecondThread: Ruby's main thread is not the first thread of the process. ddtop finds its TID in this PID
-// namespace, and in a container where the process has PID 1. In a child that it forks, the main thread is the first.
+// TestRubyInTheSecondThread: Ruby's main thread is not the first thread of the process. ddtop must find its TID in this
+// PID namespace, even if the process has PID 1 in a container. In a child that it forks, the main thread is the first
+// thread.
 func TestRubyInTheSecondThread(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		for name, own := range map[string]bool{"here": false, "container": true} {

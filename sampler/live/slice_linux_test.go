@@ -13,7 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// sliceOf returns a thread's time slice in ns, as the kernel reports. It is zero before Linux 6.12.
+// sliceOf returns the time for which the scheduler lets a thread run at once (its slice), in ns, as the kernel reports.
+// It is zero before Linux 6.12.
 func sliceOf(t *testing.T, tid int) uint64 {
 	t.Helper()
 	a, err := unix.SchedGetAttr(tid, 0)
@@ -54,8 +55,8 @@ func TestShortSlice(t *testing.T) {
 	endsSoon(t, tid)
 }
 
-// TestShortSliceNeedsNoPrivilege: if ddtop may not raise its priority, it still gets the short slice. KernelPriority
-// reports this.
+// TestShortSliceNeedsNoPrivilege: if ddtop may not raise its priority, it must still get the short slice.
+// KernelPriority must report the short slice.
 func TestShortSliceNeedsNoPrivilege(t *testing.T) {
 	if unix.Geteuid() != 0 {
 		t.Skip("it needs root, to give it up")
@@ -70,8 +71,7 @@ func TestShortSliceNeedsNoPrivilege(t *testing.T) {
 	}
 	got := make(chan answer)
 	attach.OnOwnThread(func() {
-		// Only this thread becomes another user, and it ends with the function. The process's first thread would not
-		// end.
+		// Only this thread becomes another user. It ends with the function, as the process's first thread would not.
 		const nobody = 65534
 		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, nobody, nobody, nobody); errno != 0 {
 			got <- answer{err: errno}

@@ -19,38 +19,38 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// checkNS is the interval at which ddtop asks whether the process has replaced itself by exec, in ns.
+// checkNS is how often ddtop asks the kernel whether the process has called exec, in ns.
 const checkNS = 1_000_000_000
 
 // reuseNS is the shortest time in which a PID can be reused, in ns. A PID namespace may have only 300 PIDs.
 const reuseNS = 20_000_000
 
-// slowProcNS is the longest interval between reads of the process's counters, in ns. With more than procSharers
-// processes the interval grows, up to slowProcNS.
+// slowProcNS is the longest interval between reads of the process's counters, in ns. The interval grows to it if more
+// than procSharers processes are sampled.
 const (
 	slowProcNS  = 1_000_000_000
 	procSharers = 4
 )
 
-// failCheckNS is the interval between checks for an exec while reads fail, in ns. It then replaces checkNS.
+// failCheckNS replaces checkNS while reads fail: it is the interval between checks for an exec then, in ns.
 const failCheckNS = 20_000_000
 
 // Source samples a live process. Do not call Run and Once at the same time.
 type Source struct {
 	sampling
 	exact exactMode
-	// switches turns following by thread switches on and off.
+	// switches turns the following of thread switches on and off.
 	switches switchMode
 	// Running starts and stops taking C stacks of running threads.
 	Running Running
-	// beginning are the threads that have begun work and must be read. looks limits the CPU time of these reads.
-	// routes limits the CPU time of reading copied requests. Only the clock uses them.
+	// beginning are the threads that have begun work and that a tick must read. looks limits the CPU time of reading
+	// them, and routes of reading copied requests. Only the clock uses them.
 	beginning     []ruby.Entered
 	looks, routes pace.Credit
 	// sleeper makes the clock sleep, and can wake it. It is nil while no clock runs.
 	sleeper atomic.Pointer[pace.Sleeper]
 
-	// left is closed when Run must end, so that another process gets the place of this one.
+	// left is closed when Run must end because another process gets the place of this one (Group.makeWay).
 	left     chan struct{}
 	leftOnce sync.Once
 
@@ -62,8 +62,8 @@ type Source struct {
 // subject is the process that a Source samples, with its VM and its names.
 type subject struct {
 	proc *attach.Process
-	// still reads the VM's memory, or the copy that PauseHeap made. It is nil without Options.Pause. heapPause is the
-	// stop for this copy, or nil.
+	// still reads the VM's memory, or the copy of it that PauseHeap made. It is nil without Options.Pause. heapPause is
+	// the stop of the target in which the copy was made, or nil.
 	still     *attach.Still
 	heapPause *sampler.HeapPause
 	// vmPath and vmBias identify the mapped file with the VM: its path and its load bias.
@@ -83,7 +83,7 @@ type subject struct {
 	lastFamily sampler.Family
 	familyNS   int64
 	familyMu   sync.Mutex
-	// Only the goroutine that the method beside starts uses published, while this goroutine runs.
+	// While the goroutine of the method beside runs, only this goroutine uses published.
 	published published
 }
 
@@ -103,14 +103,14 @@ type sampling struct {
 	budget   *pace.Budget
 	press    pace.Press // of Run
 
-	// locksNow are the locks of C code that threads wait for. It is nil if no thread waits for one. rubyTIDs are
-	// Ruby's threads by TID. The goroutine that reads the slow counters (beside) uses both.
+	// locksNow are the locks of C code that threads wait for, or nil if there are none. rubyTIDs has Ruby's threads by
+	// TID. The goroutine of the method beside uses both.
 	locksNow atomic.Pointer[sampler.NativeLocks]
 	rubyTIDs atomic.Pointer[map[int32]sampler.ThreadID]
 
 	// watch has the native stacks of threads that stay at one place. wanted are the threads whose native stacks are
-	// needed, and places has their last places. The goroutine of beside uses watch and places. Only the clock uses
-	// wanted.
+	// needed, and places says where they are. The goroutine of the method beside uses watch and places. Only the clock
+	// uses wanted.
 	watch  *sampler.NativeWatch
 	places atomic.Pointer[map[sampler.ThreadID]cstacks.Place]
 	wanted []sampler.ThreadID
@@ -128,7 +128,7 @@ type sampling struct {
 	fibersNow            *sampler.Fibers
 	queuesNow            *sampler.Queues
 
-	// reading runs all reads on its own thread. tickBegan is when the current tick began, CLOCK_MONOTONIC in ns, or 0.
+	// reading runs all reads on its own thread. tickBegan is when the current tick began (CLOCK_MONOTONIC, ns), else 0.
 	reading   apart.Lane
 	tickBegan atomic.Int64
 	// ticking is held while the reader is in use. running is true while the clock of Run runs.
@@ -164,15 +164,15 @@ func (s *subject) ReadFile(path string, limit int64) (content []byte, modified t
 	return s.proc.ReadFile(path, limit)
 }
 
-// Published returns what the process publishes about itself now. See processcontext.Read. Any goroutine may call it.
+// Published returns what the process publishes about itself now (processcontext.Read). Any goroutine may call it.
 func (s *subject) Published() (processcontext.Context, error) { return processcontext.Read(s.proc) }
 
-// Environment returns the process's variables with wanted names (attach.Process.Environment). It is for any goroutine.
+// Environment returns the process's variables whose names are wanted. Any goroutine may call it.
 func (s *subject) Environment(wanted func(name string) bool) (map[string]string, error) {
 	return s.proc.Environment(wanted)
 }
 
-// Cgroups returns which control groups the process is in, as the kernel writes them. It is for any goroutine.
+// Cgroups returns the control groups of the process, as the kernel writes them. Any goroutine may call it.
 func (s *subject) Cgroups() (string, error) { return s.proc.Cgroups() }
 
 // share sets the number of processes that are sampled at the same time. They share the limits on memory.
@@ -212,7 +212,7 @@ func (s *sampling) release() error {
 	return errors.Join(append(errs, s.proc.Close())...)
 }
 
-// gone checks whether a read failed because the target has ended. If so, it ends the Source and returns ErrEnded.
+// gone checks whether err means that the target has ended. If so, it ends the Source and returns ErrEnded.
 func (s *Source) gone(err error) error {
 	if !errors.Is(err, attach.ErrGone) {
 		return nil // Run checks this once a second in any case

@@ -14,14 +14,14 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// watched counts the states in which threads were seen.
+// watched counts, for each thread, in how many samples it was in each state.
 type watched struct {
 	ns     map[string]map[gvl.State]int // samples per thread name and state
 	last   map[string]gvl.ThreadState
 	sample *sampler.Sample
 }
 
-// watch samples until done returns true. It counts samples after the first one that settled accepts. It fails the test
+// watch samples until done returns true. It begins to count at the first sample that settled accepts. It fails the test
 // after rubytest.Timeout.
 func watch(t *testing.T, s *live.Source, settled func(state map[string]gvl.State) bool, done func(w *watched, n int) bool) *watched {
 	t.Helper()
@@ -92,7 +92,8 @@ func TestStates(t *testing.T) {
 	})
 }
 
-// TestStatesMN is TestStates for threads that have no native thread of their own while they wait (M:N, 3.3 and later).
+// TestStatesMN is like TestStates, for Ruby's M:N threads (3.3 and later). While these wait, they have no native
+// thread.
 func TestStatesMN(t *testing.T) {
 	rubytest.OftenEnough(t)
 	eachVariant(t, true, func(t *testing.T, r rubytest.Ruby, v rubytest.Variant) {
@@ -106,8 +107,8 @@ func TestStatesMN(t *testing.T) {
 
 func checkStates(t *testing.T, s *live.Source, said rubytest.States) {
 	dict := s.Dictionary()
-	// The program reports that all threads are in their states. If other threads compute, some may still wait for the
-	// GVL before they do what they have announced.
+	// The program has reported that all threads are in their states. But if some threads compute, others may still have
+	// to wait for the GVL before they reach their state.
 	settled := func(now map[string]gvl.State) bool {
 		for _, th := range said.Threads {
 			if len(th.States) == 1 && now[th.Name].String() != th.States[0] {
@@ -116,13 +117,13 @@ func checkStates(t *testing.T, s *live.Source, said rubytest.States) {
 		}
 		return true
 	}
-	// A program in which nothing runs is soon sampled only thirty times a second.
+	// ddtop soon samples a program in which nothing runs only thirty times a second. So the test needs few samples.
 	atLeast := 300
 	if rubytest.Short(t) {
 		atLeast = 100
 	}
-	// If other programs hold the CPUs, a thread may be in a wrong state for many samples. This counts once, and it must
-	// end.
+	// If other programs use the CPUs, a thread can be in a wrong state for many samples in a row. This counts once, and
+	// the wrong state must end.
 	wrong, strays := map[string]int{}, map[string]bool{}
 	w := watch(t, s, settled, func(w *watched, n int) bool {
 		settled := true
@@ -161,8 +162,8 @@ func checkStates(t *testing.T, s *live.Source, said rubytest.States) {
 				right += n
 			}
 		}
-		// A thread that waits is in exactly one state. One sample in a hundred may be wrong, because the kernel was not
-		// asked again yet.
+		// A thread that waits is in exactly one state. In one of a hundred samples the state may be wrong, because
+		// ddtop has not asked the kernel again yet.
 		if strays[th.Name] || wrong[th.Name] > odds.AtMost(right+wrong[th.Name], .01) {
 			t.Errorf("%s: seen %v, the program says %v (%s)", th.Name, seen, th.States, gvl.Describe(w.last[th.Name], dict))
 		}
@@ -220,13 +221,14 @@ func checkDetail(th rubytest.StateTruth, got gvl.ThreadState, s *live.Source) st
 	return ""
 }
 
-// TestNeverTwoHolders watches threads that hand the GVL to each other. In no sample do two threads of a ractor hold it.
+// TestNeverTwoHolders samples threads that hand the GVL to each other. No sample may show two threads of one ractor
+// that hold it.
 func TestNeverTwoHolders(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p, _ := r.StartStates(t, rubytest.Options{}, rubytest.GroupSpin, rubytest.GroupGC)
 		s := open(t, p.PID, live.Options{LockRate: 5000})
 		c := gvl.NewClassifier(s.Process(), s.Dictionary())
-		// A full machine samples at a hundredth of the rate.
+		// On a full machine, ddtop takes only a hundredth of the samples.
 		ctx, cancel := context.WithTimeout(context.Background(), rubytest.Timeout)
 		defer cancel()
 		n, two := 0, 0

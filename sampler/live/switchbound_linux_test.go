@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// makes pretends that a process makes records. Each number is the count for one more second.
+// makes pretends that a process makes records. Each number in records is the count of one second.
 func makes(x *switchRun, records ...uint64) {
 	b := x.source.budget
 	for i, n := range records {
@@ -16,9 +16,9 @@ func makes(x *switchRun, records ...uint64) {
 	}
 }
 
-// TestSwitchBound: with a limit, following ends if the kernel spends more than a tenth of a CPU on it. It also ends if
-// a process makes too many records for the limit for longer than a moment. In any case it ends if the process has
-// ractors.
+// TestSwitchBound: if ddtop's CPU time has a limit, following ends when the kernel spends more than a tenth of a CPU on
+// it. It also ends when a process makes too many records for the limit, but not if this lasts only a moment. If the
+// process has ractors, it always ends.
 func TestSwitchBound(t *testing.T) {
 	for _, c := range []struct {
 		name     string

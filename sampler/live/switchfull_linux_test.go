@@ -22,8 +22,9 @@ puts 1; $stdout.flush
 $stdin.gets
 `
 
-// TestSwitchRingFull: if ddtop does not fetch records for a while, their ring buffer fills up. ddtop counts the lost
-// records. Samples have no known changes for this time, and have known changes again afterwards.
+// TestSwitchRingFull: if ddtop does not fetch records for a while, their ring buffer fills up and records are lost.
+// ddtop must count them. Samples must not claim to know the changes of this time, and must have known changes again
+// afterwards.
 func TestSwitchRingFull(t *testing.T) {
 	if err := CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)
@@ -83,9 +84,9 @@ func TestSwitchRingFull(t *testing.T) {
 	}
 }
 
-// TestSwitchesTooMany: if a process's threads switch more often than ddtop's share of a CPU allows, ddtop soon polls
-// the process instead. It reports the reason, and samples go on as before. The threads begin to switch when their
-// changes are known. The share is so small that 350 records a second are too many. At the usual share it would take
+// TestSwitchesTooMany: if a process's threads switch more often than the limit on ddtop's CPU time allows, ddtop soon
+// polls the process instead. It must report the reason, and continue to sample. The threads begin to switch when their
+// changes are known. The limit is so small that 350 records a second are too many. With the usual limit it would take
 // 20,000, which a process may not reach on a full machine.
 func TestSwitchesTooMany(t *testing.T) {
 	if err := CheckSwitches(); err != nil {
@@ -115,7 +116,8 @@ func TestSwitchesTooMany(t *testing.T) {
 			toNS = c.ToNS
 			return
 		}
-		// A sample from before the end can lack changes, because there were too many.
+		// Samples from before following ended can lack changes, too, because there were too many. So only later samples
+		// count here.
 		if run := s.switches.now.Load(); toNS != 0 && run != nil && !run.on() && x.TimeNS > run.toNS.Load() {
 			if after++; after == 10 {
 				cancel()

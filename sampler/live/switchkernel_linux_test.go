@@ -20,8 +20,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// programsInKernel returns the IDs of the programs in the kernel that record thread switches, of each ddtop on this
-// machine.
+// programsInKernel returns the IDs of the BPF programs that record thread switches, of all ddtops on this machine.
 func programsInKernel(t *testing.T) map[ebpf.ProgramID]bool {
 	t.Helper()
 	all := make(map[ebpf.ProgramID]bool)
@@ -45,7 +44,7 @@ func programsInKernel(t *testing.T) map[ebpf.ProgramID]bool {
 	}
 }
 
-// follower is a ddtop that follows a process by its thread switches. It runs in a process of its own.
+// follower is a ddtop in another process, which follows a process by its thread switches.
 type follower struct {
 	cmd *exec.Cmd
 	out *bufio.Reader
@@ -54,7 +53,7 @@ type follower struct {
 // theFollowed is the environment variable that makes the test binary a follower. Its value is the PID to follow.
 const theFollowed = "DDTOP_TEST_FOLLOWED"
 
-// startFollower starts a follower, and returns when it follows the process.
+// startFollower starts a follower, and returns once the follower follows the process.
 func startFollower(t *testing.T, pid int) *follower {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSwitchesLeaveTheKernel$", "-test.v")
@@ -73,7 +72,7 @@ func startFollower(t *testing.T, pid int) *follower {
 	return f
 }
 
-// more returns when the follower has reported further changes.
+// more waits until the follower has reported further changes.
 func (f *follower) more(t *testing.T) {
 	t.Helper()
 	for n := 0; n < 2; {
@@ -87,8 +86,9 @@ func (f *follower) more(t *testing.T) {
 	}
 }
 
-// TestSwitchesLeaveTheKernel: two ddtops follow the same process and a third follows another one. Each has its own
-// programs in the kernel. If one of them is killed, the others go on. None leaves programs in the kernel.
+// TestSwitchesLeaveTheKernel: two ddtops follow the same process, and a third follows another one. Each has its own
+// programs in the kernel. If one ddtop is killed, the others must continue. No programs may remain in the kernel after
+// a ddtop's end.
 func TestSwitchesLeaveTheKernel(t *testing.T) {
 	if pid, err := strconv.Atoi(os.Getenv(theFollowed)); err == nil {
 		s, err := live.Open(t.Context(), pid, live.Options{From: live.FromSwitches})
@@ -151,8 +151,8 @@ func TestSwitchesLeaveTheKernel(t *testing.T) {
 	}
 }
 
-// TestSwitchesRefused: the kernel refuses bpf, or perf_event_open for the clocks of the programs. ddtop polls the
-// process and reports the reason.
+// TestSwitchesRefused: the kernel refuses bpf, or perf_event_open, which the programs need for their clocks. ddtop must
+// poll the process instead, and report the reason.
 func TestSwitchesRefused(t *testing.T) {
 	calls := map[string]uint32{"bpf": unix.SYS_BPF, "perf_event_open": unix.SYS_PERF_EVENT_OPEN}
 	if name := os.Getenv(refusal); name != "" {
@@ -196,8 +196,8 @@ func TestSwitchesRefused(t *testing.T) {
 	}
 }
 
-// TestSwitchesOfTheDying: a process is killed while ddtop attaches, loads its programs, or reads records. The kill ends
-// the sampling at any of these times, and no descriptor is left.
+// TestSwitchesOfTheDying: a process is killed while ddtop attaches, loads its programs, or reads records. At any of
+// these times, sampling must end with the process, and no descriptor may be left open.
 func TestSwitchesOfTheDying(t *testing.T) {
 	if err := live.CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)
@@ -243,5 +243,5 @@ func TestSwitchesOfTheDying(t *testing.T) {
 	}
 }
 
-// bpfDescriptors counts the descriptors of this process that keep programs and their attachments in the kernel.
+// bpfDescriptors counts the descriptors of this process by which BPF programs and their attachments stay in the kernel.
 func bpfDescriptors(t *testing.T) int { return descriptors(t, "bpf") + descriptors(t, "perf_event") }

@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches/tracer"
 )
 
-// written is a feed of records that a test has written.
+// written is a feed whose records a test has written, in place of the kernel's.
 type written struct {
 	records []switches.Record
 	counts  tracer.Counts
@@ -42,8 +42,9 @@ func writtenRun(w *written) *switchRun {
 	return x
 }
 
-// TestLostRecordsSayNothing: if records were lost, ddtop reports no changes of that time. A thread's state is unknown
-// until its next record. The same applies to a single thread if words of its record could not be read.
+// TestLostRecordsSayNothing: if records were lost, ddtop must report no changes of that time. Each thread's state is
+// unknown until the thread's next record. If only some words of a record could not be read, this applies to that thread
+// alone.
 func TestLostRecordsSayNothing(t *testing.T) {
 	const ms, a, b = 1_000_000, 11, 12
 	w := &written{}
@@ -102,8 +103,8 @@ func TestLostRecordsSayNothing(t *testing.T) {
 	}
 }
 
-// TestFetchesBeforeRoomIsFull: if many processes are followed, each has only limited room for records. ddtop fetches
-// records before they fill more than half of it.
+// TestFetchesBeforeRoomIsFull: with many followed processes, each has little room for records. ddtop must fetch records
+// before they fill more than half of this room.
 func TestFetchesBeforeRoomIsFull(t *testing.T) {
 	const ms, rate = 1_000_000, 700 // a second
 	for _, room := range []int{33_000, 500} {

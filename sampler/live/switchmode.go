@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/apart"
 )
 
-// SwitchReport says how following a process by thread switches went.
+// SwitchReport says what following a process by thread switches has recorded and cost, and why it ended.
 type SwitchReport struct {
 	// FromNS and ToNS are when following began and ended, CLOCK_MONOTONIC in ns.
 	FromNS, ToNS int64
@@ -19,14 +19,14 @@ type SwitchReport struct {
 	// BusyNS is how long the kernel took to make the records, in ns.
 	BusyNS int64
 	Checks exact.Checks
-	// Ended says why following ended by itself. It is empty if it did not.
+	// Ended says why ddtop stopped following without being told to. Otherwise it is empty.
 	Ended string
 }
 
-// switchMode turns following by thread switches on and off.
+// switchMode turns the following of thread switches on and off.
 type switchMode struct {
 	mode[switchRun, *switchRun]
-	// from is what the user asked for. why is the reason if the mode is off.
+	// from is the source that the user asked for. why is the reason if the mode is off.
 	from From
 	why  atomic.Pointer[string]
 }
@@ -42,7 +42,7 @@ func (s *Source) Switches(ctx context.Context) error {
 	})
 }
 
-// EndSwitches ends following by thread switches. The report is empty if it was never on.
+// EndSwitches stops following thread switches. The report is empty if they were never followed.
 func (s *Source) EndSwitches() (SwitchReport, error) {
 	s.switches.mu.Lock()
 	defer s.switches.mu.Unlock()

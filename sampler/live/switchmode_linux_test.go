@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// switching computes in one thread and sleeps in another. After a line of input it ends. If the line is "ractor", it
-// first makes a ractor and waits for another line.
+// switching is a program that computes in one thread and sleeps in another. It ends after a line of input. If the line
+// is "ractor", it first makes a ractor and waits for another line.
 const switching = `
 Thread.new { loop { 1000.times { |i| i * i }; Thread.pass } }
 Thread.new { loop { sleep 0.001 } }
@@ -46,9 +46,9 @@ func switched(t *testing.T, r rubytest.Ruby) (*rubytest.Process, *live.Source) {
 	return p, s
 }
 
-// TestSwitchesTakeOver: the first sample is polled at once. Once changes are known, samples follow each other without a
-// gap in what their changes cover. Park removes the programs from the kernel, and resume loads them again. The end of
-// the process ends the following.
+// TestSwitchesTakeOver: ddtop takes the first sample by polling, without waiting for the programs in the kernel. Once
+// changes are known, each sample's changes begin where the previous sample's changes end. Park removes the programs
+// from the kernel, and resume loads them again. When the process ends, following must end.
 func TestSwitchesTakeOver(t *testing.T) {
 	p, s := switched(t, rubytest.One(t))
 	c := newChanging(t)
@@ -96,8 +96,8 @@ func TestSwitchesTakeOver(t *testing.T) {
 	}
 }
 
-// TestSwitchesEndWithRactors: if a process makes ractors, its thread switches do not show everything. So ddtop polls it
-// again and reports the reason.
+// TestSwitchesEndWithRactors: thread switches do not show everything about a process with ractors. So ddtop must return
+// to polling and report the reason when a process makes ractors.
 func TestSwitchesEndWithRactors(t *testing.T) {
 	r := rubytest.One(t)
 	if !r.AtLeast(3, 0) {

@@ -89,7 +89,7 @@ func (s *Source) openTracer(scheduler *ruby.Scheduler) (*tracer.Feed, error) {
 	})
 }
 
-// statusBits returns the place of a bit field within its word.
+// statusBits returns where a bit field is within its word: its lowest bit, and its number of bits.
 func statusBits(f layout.Field) (shift, bits uint) {
 	if f.BitSize == 0 {
 		return 0, uint(8 * f.Size)
@@ -97,7 +97,7 @@ func statusBits(f layout.Field) (shift, bits uint) {
 	return uint(f.BitOffset), uint(f.BitSize)
 }
 
-// begin makes a first record of each thread's present state, because threads that do not move make none.
+// begin makes a first record of each thread's state. Otherwise a thread that does not move would have no record.
 func (x *switchRun) begin(ctx context.Context, scheduler *ruby.Scheduler) error {
 	read, err := x.source.eachState(ctx, scheduler, func(now int64, t *ruby.SchedulerThread, owner uint64, delayNS int64) {
 		x.rules.Feed(&switches.Record{

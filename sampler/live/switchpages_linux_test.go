@@ -19,7 +19,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// swapBytes is the size of the swap space. The process of the test has about 30 MB.
+// swapBytes is the size of the swap space. The process of the test needs about 30 MB of it.
 const swapBytes = 64 << 20
 
 // swap gives this machine swap space in compressed memory until the test ends.
@@ -95,8 +95,8 @@ func pageOut(pid int, done <-chan struct{}) error {
 	}
 }
 
-// TestSwitchesWithoutPages: the programs in the kernel cannot read words whose pages are swapped out. ddtop counts
-// these words and derives no state from them. The process is still followed.
+// TestSwitchesWithoutPages: the programs in the kernel cannot read words whose pages are swapped out. ddtop must count
+// these words, derive no state from them, and continue to follow the process.
 func TestSwitchesWithoutPages(t *testing.T) {
 	if err := live.CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)

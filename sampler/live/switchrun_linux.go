@@ -20,21 +20,20 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches/tracer"
 )
 
-// switchBehindNS is how long ddtop waits for earlier changes before it uses a change, in ns. ddtop learns what a
-// thread does on a CPU when the thread loses the CPU, or at the next tick of the CPU's clock. This tick can be late on
-// a virtual machine.
+// switchBehindNS is how old a change must be before ddtop uses it, in ns. Until then an earlier change may still come.
+// ddtop learns what a thread does on a CPU when it loses the CPU, or at the next tick of the CPU's clock. This tick can
+// be late on a virtual machine.
 const switchBehindNS = tracer.ClockNS + 15_000_000
 
 const (
-	// mostBusy is the share of a CPU that the kernel may spend on making records. It applies only if ddtop has an
-	// overhead limit. About 70,000 records per second reach it. busySpanNS is the time over which the share is
-	// measured, in ns.
+	// mostBusy is the share of a CPU that the kernel may spend on making records, if ddtop's CPU time has a limit.
+	// About 70,000 records per second reach it. busySpanNS is the time over which this share is measured, in ns.
 	mostBusy, busySpanNS = 0.10, 2_000_000_000
 )
 
-// countEveryNS is the interval between two readings of the BPF programs' counters, in ns. Each takes a system call.
-// With more than manyRuns processes the interval is manyCountEveryNS. This is enough, because losses are also seen
-// without this call. While the process does nothing the interval is quietCountNS.
+// countEveryNS is the interval between two reads of the BPF programs' counters, in ns. Each read is a system call. With
+// more than manyRuns processes it is manyCountEveryNS: losses of records are also seen without these reads. While the
+// process does nothing it is quietCountNS.
 const countEveryNS, manyCountEveryNS, quietCountNS = 100_000_000, 1_000_000_000, 1_000_000_000
 
 // leastFetch is the shortest interval between two fetches of records, in ns.
@@ -55,8 +54,8 @@ type switchRun struct {
 	fromNS int64
 	toNS   atomic.Int64
 	// fedNS is the time up to which all changes were passed on. lookedNS is when records were last fetched. everyNS is
-	// how often records are fetched while no samples come. It is short enough that they fill at most a quarter of
-	// their buffer.
+	// how often they are fetched while no samples come. It is so short that records fill at most a quarter of their
+	// buffer.
 	fedNS, lookedNS, everyNS atomic.Int64
 	// tooMany is true if following has ended because there were too many records.
 	tooMany    atomic.Bool
@@ -67,9 +66,9 @@ type switchRun struct {
 
 	mu   sync.Mutex // guards the following fields
 	feed switchFeed
-	// moved is feed if it is a *movedFeed, else nil.
+	// moved is the feed of records if this is a *movedFeed, else nil.
 	moved *movedFeed
-	// programs is feed if BPF programs make the records, else nil.
+	// programs is the feed of records if BPF programs make them, else nil.
 	programs *tracer.Feed
 	rules    *switches.Machine
 	to       *exact.Machine
@@ -81,22 +80,21 @@ type switchRun struct {
 	taken  map[instant]stacknames.Taken
 	counts tracer.Counts
 	witness
-	// countedNS is when counts was read, and spanNS when spanCounts was read. busy is the kernel's cost in the last
-	// busySpanNS, as a share of a CPU. rate is the number of records per second.
+	// countedNS is when counts was read, and spanNS when spanCounts was read. busy is the share of a CPU that the
+	// kernel spent on records in the last busySpanNS. rate is the number of records per second.
 	countedNS, spanNS int64
 	spanCounts        tracer.Counts
 	busy, rate        float64
 	load              pace.OwnLoad
 	changed           uint64
-	// Between gapFromNS and gapToNS some records are missing. filledNS is the time of the last sample to which changes
-	// were added.
+	// Between gapFromNS and gapToNS some records are missing. filledNS is the time of the last sample that got changes.
 	gapFromNS, gapToNS, filledNS int64
 	ended                        string
 	err                          error
 	closed                       bool
 }
 
-// again reports whether following has ended because there were too many records, and may now begin anew.
+// again reports whether following may begin again, after it has ended because there were too many records.
 func (x *switchRun) again(f *followAgain) bool {
 	to, budget := x.toNS.Load(), x.source.budget
 	if to == 0 || !x.tooMany.Load() {
@@ -116,8 +114,8 @@ func (x *switchRun) again(f *followAgain) bool {
 // on reports whether following has not ended.
 func (x *switchRun) on() bool { return x.toNS.Load() == 0 }
 
-// behind returns the wait, in ns, until all changes up to a time can be passed on. It returns zero if they have been,
-// or never will be.
+// behind returns how long to wait, in ns, until all changes up to a time are passed on. It returns zero if no wait is
+// needed, because they have been passed on or never will be.
 func (x *switchRun) behind(ns int64) int64 {
 	if to := x.toNS.Load(); to != 0 && ns > to || ns <= x.fedNS.Load() {
 		return 0
@@ -125,7 +123,7 @@ func (x *switchRun) behind(ns int64) int64 {
 	return max(ns+switchBehindNS-pace.Monotonic(), 1)
 }
 
-// fill adds the changes to a sample. If told is false, it only notes the sample. behind(s.TimeNS) must be 0 before.
+// fill adds the changes to a sample. If told is false, it only notes the sample. behind(s.TimeNS) must be 0.
 func (x *switchRun) fill(s *sampler.Sample, list *exact.List, told bool) {
 	if to := x.toNS.Load(); s.TimeNS <= x.fromNS || to != 0 && s.TimeNS > to {
 		return
@@ -170,7 +168,7 @@ func (x *switchRun) run() {
 	x.finish()
 }
 
-// look fetches records, and passes on the changes that no later record can precede. Any goroutine may call it.
+// look fetches records. It passes on changes that are too old for an earlier one to come. Any goroutine may call it.
 func (x *switchRun) look() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -194,10 +192,10 @@ func (x *switchRun) look() {
 	x.advance(until)
 }
 
-// whoMoved fetches records. It returns a function for the times of threads' last moves, which is nil if the records do
-// not show this. It also returns the threads whose work samples have to read: the parameter waiting, and threads that
-// have begun work. A movedFeed reads no frames, so it shows neither. Only the clock calls whoMoved. If another
-// goroutine is just fetching records, the clock does not wait, because that goroutine may have no CPU.
+// whoMoved fetches records. It returns a function that returns when a thread last had a CPU, or nil if the records do
+// not show this. It also returns the threads whose work a sample must read: the threads in waiting, and threads that
+// have begun work. Records of a movedFeed show neither. Only the clock calls it. If another goroutine is fetching
+// records, the clock does not wait for it, because that goroutine may have no CPU.
 func (x *switchRun) whoMoved(waiting []ruby.Entered) (ruby.Moves, []ruby.Entered) {
 	if x.moved != nil || !x.on() || !x.mu.TryLock() {
 		return nil, waiting
@@ -211,9 +209,9 @@ func (x *switchRun) whoMoved(waiting []ruby.Entered) (ruby.Moves, []ruby.Entered
 	return x.moves.last, x.works.Take(waiting)
 }
 
-// findRequests finds requests that threads have begun. The clock calls it between two readings. Finding them is
-// charged to a separate part of the budget (routes), and fetching the records to the part for reads between ticks. So
-// requests do not reduce the number of ticks.
+// findRequests finds requests that threads have begun. The clock calls it between two reads. Its CPU time has its own
+// part of the budget (routes). Fetching the records counts for the part for reads between ticks (looks). So requests do
+// not reduce the number of ticks.
 func (x *switchRun) findRequests(cost *pace.Meter) {
 	if s := x.source; x.requests.Waiting() {
 		s.ticking.Lock()
@@ -235,7 +233,7 @@ func (x *switchRun) sampled(s *sampler.Sample) {
 	}
 }
 
-// drain takes the records and stacks from the rings. It reads the programs' counters less often.
+// drain takes the records and stacks from the rings. It reads the programs' counters too, but not each time.
 func (x *switchRun) drain(now int64) error {
 	if since := now - x.countedNS; x.programs != nil && x.on() && since < quietCountNS {
 		if x.programs.Quiet() {
@@ -264,7 +262,7 @@ func (x *switchRun) drain(now int64) error {
 
 // take takes the records and stacks of the ring.
 func (x *switchRun) take(now int64) error {
-	// Stacks are read first, because each is written after its record. A stack without a record is dropped.
+	// Stacks are read before records. A stack is written after its record. So a stack without a record can be dropped.
 	if err := x.feed.DrainStacks(func(s *bpf.Stack) { x.stacks.Take(x.source.reader, s, s.Running, now) }); err != nil {
 		return err
 	}
@@ -287,7 +285,7 @@ func (x *switchRun) take(now int64) error {
 	})
 }
 
-// count computes the cost of the records, and the interval between fetches, from the programs' counters.
+// count computes what the records cost, and how often to fetch them, from the programs' counters.
 func (x *switchRun) count(now int64, counts tracer.Counts) {
 	if span := now - x.countedNS; span > 0 && x.countedNS != 0 {
 		if x.moved == nil && x.on() {
@@ -336,18 +334,18 @@ type instant struct {
 	ns  int64
 }
 
-// stackOnItsWay is a stack for which the clock still has to find the name.
+// stackOnItsWay is a stack of a record. The clock has still to find its name.
 type stackOnItsWay struct {
 	run   *switchRun
 	taken stacknames.Taken
 }
 
-// Ready reports whether the stack has its name, or has waited for it too long.
+// Ready reports whether the stack has its name, or has waited too long for the name.
 func (s *stackOnItsWay) Ready() bool {
 	return s.taken.Unnamed == nil || s.run.stacks.Ready(s.taken.Unnamed, pace.Monotonic())
 }
 
-// Name returns the name of the stack. It returns zero if the name may be outdated.
+// Name returns the name of the stack. It returns zero if the stack's memory may have changed before it was named.
 func (s *stackOnItsWay) Name() (stack, resumes sampler.StackID) {
 	name := s.taken.Name
 	if s.taken.Unnamed != nil {
@@ -359,8 +357,8 @@ func (s *stackOnItsWay) Name() (stack, resumes sampler.StackID) {
 	return name.ID, name.Resumes
 }
 
-// ring makes the next record wake the clock's sleeper, so that the clock need not check for records. It returns false
-// if the clock has to check.
+// ring makes the next record wake the clock, so that the clock need not check for records. It returns false if this is
+// not possible, and the clock has to check.
 func (x *switchRun) ring(sleep *pace.Sleeper, limit *pace.Bells) bool {
 	if x.programs == nil || !sleep.Wakes() || fetching.is() || !x.mu.TryLock() {
 		return false
@@ -387,13 +385,13 @@ func (x *switchRun) nameStacks() {
 	x.stacks.Give(x.source.reader, x.source.dict, pace.Monotonic())
 }
 
-// withoutClock makes changes stop waiting for the names of stacks, until the clock names stacks again.
+// withoutClock lets changes be passed on without names of their stacks, until the clock names stacks again.
 func (x *switchRun) withoutClock() {
 	x.requests.WithoutClock(true)
 	x.stacks.WithoutClock()
 }
 
-// judge ends following if its results cannot be true, or if it costs too much.
+// judge ends following if samples contradict its results, if it costs too much, or if there are several ractors.
 func (x *switchRun) judge() {
 	c := x.to.Checks()
 	seen := c.Agreed + c.Disagreed

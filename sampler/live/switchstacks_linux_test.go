@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// calling runs three methods in turns and competes with another thread for the GVL. It logs when each call began and
-// ended.
+// calling is a program with a thread that runs three methods in turns and competes with another thread for the GVL. It
+// logs when each call began and ended.
 const calling = `
 require "json"
 def now = Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)
@@ -35,8 +35,8 @@ puts calls.to_json; $stdout.flush
 $stdin.gets
 `
 
-// TestSwitchesReadStacks: the clock copies the stack of the thread that holds the GVL, also between samples. Each copy
-// shows the method that the program ran at that time by its own log.
+// TestSwitchesReadStacks: between samples, a clock in the kernel copies the stack of the thread that holds the GVL.
+// Each copy must show the method that the program ran at that time by its own log.
 func TestSwitchesReadStacks(t *testing.T) {
 	if err := live.CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)
@@ -105,7 +105,8 @@ func TestSwitchesReadStacks(t *testing.T) {
 			t.Errorf("at %d the stack says %s, and the log of the program does not", x.atNS, name)
 		}
 	}
-	// Each thread has the GVL for half of the time. A tick of the clock is equally likely to meet either thread.
+	// Each thread has the GVL for half of the time, so about half of the stacks should be from the thread with the log.
+	// Fewer than three are an error.
 	if compared < 3 {
 		t.Errorf("of %d stacks %d are in a call", len(all), compared)
 	}

@@ -11,18 +11,18 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// From says how a Source learns what threads do.
+// From is the source from which ddtop learns what threads do (`--source`).
 type From string
 
 const (
 	// FromAuto is FromSwitches if the machine allows it and Options.Pause is not set. Otherwise it is FromPolling.
 	FromAuto From = "auto"
-	// FromSwitches follows thread switches soon after the first sample. If this fails, ddtop polls (SwitchStatus).
+	// FromSwitches follows thread switches soon after the first sample. If it fails, ddtop polls (see SwitchStatus).
 	FromSwitches From = "switches"
-	// FromMoved uses the kernel's reports of threads that get or lose a CPU, and reads the GVL in between. It needs no
-	// privilege for processes of the same user. If it does not work, ddtop polls, as with FromSwitches.
+	// FromMoved uses the kernel's reports of threads that get or lose a CPU, and reads the GVL between these reports.
+	// It needs no privilege for processes of the same user. If it fails, ddtop polls, as with FromSwitches.
 	FromMoved From = "moved"
-	// FromPolling reads memory again and again. The zero value means the same.
+	// FromPolling reads the target's memory again and again. The zero value of From means the same.
 	FromPolling From = "polling"
 )
 
@@ -33,17 +33,17 @@ const (
 	switchAgain = 2 * time.Second
 )
 
-// errPauses means that the process is stopped for samples. Its thread switches would show these stops.
+// errPauses means that --pause stops the process for samples. Records of its thread switches would show the stops.
 var errPauses = errors.New("the process is stopped for samples (--pause)")
 
 // errSwitches means that Ruby's threads share native threads, so that the kernel cannot tell them apart.
 var errSwitches = errors.New("its threads cannot be followed one by one")
 
-// errLateSwitches means that ddtop stopped before the process was followed.
+// errLateSwitches means that ddtop stopped before it could begin to follow the process.
 var errLateSwitches = errors.New("following its threads had not begun when ddtop stopped. On a full machine this takes seconds")
 
-// notFollowed returns the error of Switches. If ddtop stops before the process is followed, the error names this as
-// the cause, and not the way in which the attempt ended.
+// notFollowed returns the error of Switches. If ddtop stops before it follows the process, the error gives this as the
+// reason, and not how the attempt failed.
 func notFollowed(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, attach.ErrNoAnswer)) {
 		return errLateSwitches
@@ -60,7 +60,7 @@ func ParseFrom(text string) (From, error) {
 	return "", fmt.Errorf("%q is not one of auto, switches, moved and polling", text)
 }
 
-// followed reports whether the user requires that threads are followed by reports of the kernel.
+// followed reports whether the user requires a source that gets reports from the kernel about threads.
 func (f From) followed() bool { return f == FromSwitches || f == FromMoved }
 
 // check returns an error if the user wants FromSwitches and the machine does not allow it.
@@ -74,7 +74,7 @@ func (f From) check() error {
 	return nil
 }
 
-// startSwitches begins to follow the process by its thread switches if this is wanted. The returned function ends it.
+// startSwitches begins to follow thread switches if Options.From wants this. The returned function ends it.
 func (s *Source) startSwitches(ctx context.Context) (end func()) {
 	m := &s.switches
 	switch {
@@ -120,7 +120,7 @@ func (s *Source) startSwitches(ctx context.Context) (end func()) {
 	}
 }
 
-// followAgain resumes following a process whose threads had switched too often, until ctx ends.
+// followAgain waits, until ctx ends, for times to follow a process again whose threads had switched too often.
 func (s *Source) followAgain(ctx context.Context) {
 	tick := time.NewTicker(switchAgain)
 	defer tick.Stop()

@@ -7,9 +7,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// servingBadly serves requests in ways that make their environments hard to tell apart. A thread uses one Hash for all
-// its requests, and serves some too fast for any record. Other threads end after a few requests, so that new threads
-// get their memory. One thread makes garbage all the time, so that environments get the memory of earlier ones.
+// servingBadly is a program that makes it hard to tell requests apart by their environments. A thread uses one Hash for
+// all its requests, and serves some too fast for any record. Other threads end after a few requests, so that new
+// threads get their memory. One thread makes garbage all the time, so that environments get the memory of earlier ones.
 const servingBadly = servingMethods + `
 NUMBERS = Queue.new
 def serve(requests, one = nil)
@@ -29,9 +29,9 @@ puts LOG.to_json; $stdout.flush
 $stdin.gets
 `
 
-// TestSwitchesFindRequestsOfBadServers: each request that ddtop finds is in the log, also if ddtop could not read its
-// path. It has the thread and the time of the log. ddtop finds no request twice, whatever the memory of its environment
-// contained before.
+// TestSwitchesFindRequestsOfBadServers: each request that ddtop finds must be in the program's log, with the same
+// thread and time. This holds even if ddtop could not read its path. ddtop must find no request twice, whatever the
+// memory of its environment contained before.
 func TestSwitchesFindRequestsOfBadServers(t *testing.T) {
 	if err := live.CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)

@@ -34,8 +34,8 @@ def fill(env, n)
 end
 `
 
-// serving has two threads that serve requests of 1 to 4 ms, and logs each request. One thread makes a Hash for each
-// request, as Puma does. The other uses one Hash for all requests, as Unicorn does.
+// serving is a program with two threads that serve requests of 1 to 4 ms and log each request. One thread makes a Hash
+// for each request, as Puma does. The other uses one Hash for all requests, as Unicorn does.
 const serving = servingMethods + `
 n = 0
 queues = [true, false].map do |anew|
@@ -50,9 +50,9 @@ puts LOG.to_json; $stdout.flush
 $stdin.gets
 `
 
-// TestSwitchesFindRequests: ddtop finds most requests that begin and end between two samples. Each has the path that
-// its thread served at that time by the program's own log. If ddtop has no time to read them, it finds them without a
-// path. It never finds a request twice.
+// TestSwitchesFindRequests: ddtop must find most requests that begin and end between two samples. The path of each must
+// be the one that its thread served at that time by the program's own log. If ddtop has no time to read a request, it
+// must find the request without a path. It must never find a request twice.
 func TestSwitchesFindRequests(t *testing.T) {
 	if err := live.CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)
@@ -63,7 +63,8 @@ func TestSwitchesFindRequests(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name string
-		// overhead limits ddtop. mostRead is the largest part of the requests that it has time to read.
+		// overhead is the limit on ddtop's share of a CPU. mostRead is the largest part of the requests that it may
+		// have time to read.
 		overhead, mostRead float64
 	}{{"read", 0, 1}, {"no time", 0.005, 0.9}} {
 		t.Run(c.name, func(t *testing.T) {
@@ -75,8 +76,8 @@ func TestSwitchesFindRequests(t *testing.T) {
 	}
 }
 
-// servedRequest is a request in the program's log. It began between From and Filled. At Filled its environment was
-// complete.
+// servedRequest is a request in the program's log. It began between From and Filled. Filled is when its environment
+// (the Hash with its data) was complete.
 type servedRequest struct {
 	Path             string
 	TID              int32
@@ -118,7 +119,7 @@ func findRequests(t *testing.T, p *rubytest.Process, opts live.Options, mostRead
 		switch w := &f.work; {
 		case l.TID != f.tid:
 			t.Errorf("thread %d served %s, and not %d", l.TID, l.Path, f.tid)
-		// To is logged a moment before the request ends.
+		// The program logs To a moment before the request ends. So the thread's next request cannot begin before To.
 		case w.BeforeNS > l.Filled || w.SinceNS > next || w.SinceNS < behind-readNS:
 			t.Errorf("%s began between %d and %d, and was served from %d to %d, behind one to %d", l.Path, w.BeforeNS, w.SinceNS, l.From, l.To, behind)
 		}
@@ -150,8 +151,8 @@ func findRequests(t *testing.T, p *rubytest.Process, opts live.Options, mostRead
 	}
 }
 
-// in returns the index of the request in the log, by its path. Without a path it returns the last request that the
-// thread had begun when ddtop saw the request. The index is negative if there is no such request.
+// in returns the index of the request in the log. It searches for the path. If ddtop read no path, it takes the last
+// request that the thread had begun when ddtop saw the request. The index is negative if there is no such request.
 func (f *foundRequest) in(log []servedRequest) int {
 	w := &f.work
 	if w.Values != "" {
@@ -169,9 +170,9 @@ func (f *foundRequest) in(log []servedRequest) int {
 	return last
 }
 
-// foundRequests returns the first requests that the records of thread switches show. readNS is the longest time that a
-// sample took to read. A sample's time is when its reading began, so a request that a sample saw may begin up to readNS
-// later.
+// foundRequests returns the first requests that ddtop finds in the records of thread switches. readNS is the longest
+// time that a sample took to read. A sample has the time at which its reading began. So a request that a sample saw may
+// have begun up to readNS later than this time.
 func foundRequests(t *testing.T, pid int, opts live.Options, enough int) (all map[sampler.WorkNumber]foundRequest, readNS int64) {
 	s, err := live.Open(t.Context(), pid, opts)
 	if err != nil {

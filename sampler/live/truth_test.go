@@ -48,8 +48,8 @@ func text(s *string) string {
 	return *s
 }
 
-// compareFrames describes the first difference between a stack and what Ruby reports. labels is true if Ruby prints
-// qualified labels, which are compared then.
+// compareFrames describes the first difference between a stack and what Ruby reports. If labels is true, Ruby prints
+// labels with the class, and they are compared, too.
 func compareFrames(got []sampler.Frame, want []rubytest.TruthFrame, labels bool) string {
 	if len(got) != len(want) {
 		var b strings.Builder
@@ -89,8 +89,9 @@ func TestParkedProgram(t *testing.T) {
 	})
 }
 
-// TestCutStack compares a stack that is cut in the middle with the complete stack. One stack has only Ruby frames.
-// Another alternates between Ruby frames, blocks and C functions, and is cut at each possible place.
+// TestCutStack compares a stack that lacks its middle, because of the limit on frames, with the complete stack. One
+// stack has only Ruby frames. The other alternates between Ruby frames, blocks and C functions. Limits of different
+// size cut it at each kind of frame.
 func TestCutStack(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, `def down(n); n == 0 ? sleep : down(n - 1); end
@@ -120,7 +121,8 @@ puts "ready"; $stdout.flush; $stdin.gets`, rubytest.Options{Env: []string{"RUBY_
 			}
 			limits := []int{500}
 			if name == "turns" {
-				// A stack is cut at three quarters of the limit. The limits cut it at each frame of a turn.
+				// A stack is cut at three quarters of the limit. So these limits cut it at each of the frames of a
+				// turn.
 				limits = []int{400, 404, 408, 412, 416, 420, 424, 428, 432, 436}
 			}
 			for _, limit := range limits {
@@ -131,8 +133,8 @@ puts "ready"; $stdout.flush; $stdin.gets`, rubytest.Options{Env: []string{"RUBY_
 	})
 }
 
-// compareCut compares a stack of which at most limit control frames were read with the complete stack. Its inner frames
-// must be the first of the complete stack, and its outer frames the last.
+// compareCut compares a stack that was cut, because it has more than limit control frames, with the complete stack. The
+// inner frames must be the first of the complete stack, and the outer frames the last.
 func compareCut(t *testing.T, name string, cut []sampler.Frame, th sampler.Thread, whole []sampler.Frame, limit int) {
 	t.Helper()
 	if th.Quality&sampler.StackTruncated == 0 || len(cut) > limit || len(cut) < limit/2 {
@@ -149,7 +151,7 @@ func compareCut(t *testing.T, name string, cut []sampler.Frame, th sampler.Threa
 			return
 		}
 	}
-	// Control frames that are in no backtrace count as omitted, too.
+	// Omitted also counts control frames that Ruby shows in no backtrace. So it may be larger than the difference.
 	if missing := len(whole) - len(cut); int(th.Omitted) < missing {
 		t.Errorf("%s: %d frames omitted, %d are missing", name, th.Omitted, missing)
 	}

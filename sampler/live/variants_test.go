@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// eachVariant runs test for each Ruby and each way in which it can run a program. If others is true, it leaves out the
+// eachVariant runs test for each Ruby and each way to start it (rubytest.Variant). If others is true, it leaves out the
 // variant without options.
 func eachVariant(t *testing.T, others bool, test func(t *testing.T, r rubytest.Ruby, v rubytest.Variant)) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -32,7 +32,7 @@ func TestParkedVariants(t *testing.T) {
 }
 
 // TestRactors compares the threads of three ractors with what Ruby reports. From 3.3 on, these threads have no native
-// thread while they are parked.
+// thread while they are parked, so ddtop must do without one.
 func TestRactors(t *testing.T) {
 	eachVariant(t, false, func(t *testing.T, r rubytest.Ruby, v rubytest.Variant) {
 		if !r.AtLeast(3, 0) {
@@ -43,8 +43,8 @@ func TestRactors(t *testing.T) {
 	})
 }
 
-// schedulerProgram has two threads with a fiber scheduler. In the thread named loop, the scheduler waits for its
-// fibers. In the thread named inside, such a fiber runs and blocks the thread.
+// schedulerProgram has two threads with a fiber scheduler. In the thread named loop, no fiber runs, and the scheduler
+// waits for its fibers. In the thread named inside, a fiber runs and blocks the thread.
 const schedulerProgram = `
 class Scheduler
   def initialize; @wakeups = {}; end
@@ -128,8 +128,8 @@ func saysFrame(th rubytest.TruthThread, name string) bool {
 	return false
 }
 
-// compareTruth compares one sample of a parked program's threads with what Ruby reports. Ruby does not report the
-// reporter thread, and not the main thread if it waits for the test.
+// compareTruth compares one sample of a parked program's threads with what Ruby reports. Ruby's report does not contain
+// the reporter thread. It also lacks the main thread if this thread waits for the test.
 func compareTruth(t *testing.T, p *rubytest.Process, truth rubytest.Truth) {
 	t.Helper()
 	r := p.Ruby

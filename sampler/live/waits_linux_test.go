@@ -16,8 +16,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// shortTurns has threads that compute and log when they had the GVL. Another thread has the GVL for about 20 µs at a
-// time. It logs when it gave the GVL up and when it got it back.
+// shortTurns is a program with threads that compute and log when they had the GVL. Another thread holds the GVL for
+// only about 20 µs at a time. It logs when it gave the GVL up and when it got the GVL back.
 const shortTurns = `
 def now = Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)
 going, turns = true, []
@@ -62,9 +62,10 @@ type shortTurnsLog struct {
 	Passes, Turns [][2]int64
 }
 
-// bounds returns the shortest and the longest possible wait for each logged call of Thread.pass between two times. Each
-// list is sorted. A wait never takes longer than the call, and never less time than the longest hold of another
-// thread during the call. Between two such holds, an interrupt may have given the thread the GVL for a moment.
+// bounds returns the shortest and the longest possible wait for each call of Thread.pass in the log between two times.
+// Each list is sorted. A wait never takes longer than the call. It also never takes less time than the longest hold of
+// another thread during the call. It can be shorter than the call: between two holds, an interrupt may have given the
+// thread the GVL for a moment.
 func (l *shortTurnsLog) bounds(fromNS, toNS int64) (least, most []int64) {
 	for _, p := range l.Passes {
 		a, b := max(p[0], fromNS), min(p[1], toNS)
@@ -82,8 +83,8 @@ func (l *shortTurnsLog) bounds(fromNS, toNS int64) (least, most []int64) {
 	return least, most
 }
 
-// TestWaitsAgainstTheProgramsLog: a thread with turns of 20 µs waits for the GVL nearly all the time. The quantiles of
-// its waits in ddtop, and its longest wait, agree with the program's own log.
+// TestWaitsAgainstTheProgramsLog: a thread that holds the GVL for 20 µs at a time waits for it nearly all the time. The
+// quantiles of its waits in ddtop, and its longest wait, must agree with the program's own log.
 func TestWaitsAgainstTheProgramsLog(t *testing.T) {
 	for _, c := range []struct {
 		rate      float64
@@ -133,7 +134,8 @@ func waitsAgainstLog(t *testing.T, r rubytest.Ruby, p *rubytest.Process, rate fl
 	ctx, cancel := context.WithTimeout(t.Context(), forNS)
 	defer cancel()
 	var fromNS, toNS int64
-	// readNS is the last reading of a thread's counters. blind is the longest time between two readings.
+	// readNS is when each thread's counters were last read. blind is each thread's longest time between two such
+	// readings.
 	readNS, blind := make(map[sampler.ThreadID]int64), make(map[sampler.ThreadID]int64)
 	if err := s.Run(ctx, func(x *sampler.Sample) {
 		if fromNS == 0 {
@@ -171,18 +173,19 @@ func waitsAgainstLog(t *testing.T, r rubytest.Ruby, p *rubytest.Process, rate fl
 	judgeQuantile(t, "p50", w.P50(), .5, w.Count, leasts, mosts)
 	judgeQuantile(t, "p90", w.P90(), .9, w.Count, leasts, mosts)
 	judgeQuantile(t, "p99", w.P99(), .99, w.Count, leasts, mosts)
-	// The longest wait does not depend on the number of the other waits.
+	// Unlike a quantile, the longest wait does not depend on how many other waits there are.
 	judgeBounds(t, "max", w.Max(), least, most)
-	// From 3.3 on, each hold shows in the thread's counters. So ddtop can merge two waits only within the interval
-	// between two readings of the counters.
+	// From 3.3 on, each hold changes the thread's counters. So ddtop can take two waits for one only if both are
+	// between the same two readings of the counters.
 	if r.AtLeast(3, 3) && w.MaxNS > most*103/100+2*blindNS {
 		t.Errorf("max %s, by the log %d at most: two waits are told as one", w.Max().Prose(), most)
 	}
 }
 
-// judgeQuantile compares a quantile of ddtop's waits with the bounds of all waits in the log, in order. If the numbers
-// of waits differ, ddtop merged two waits, a pass had two waits, or a wait lies at an end of the measurement. Such a
-// wait can be a long or a short one, so the rank is uncertain by the difference.
+// judgeQuantile compares a quantile of ddtop's waits with the bounds of the waits in the log, which are sorted. ddtop
+// and the log can have different numbers of waits. Then ddtop merged two waits, a call had two waits, or a wait lies at
+// an end of the measurement. Such a wait can be a long or a short one, so the quantile's rank is uncertain by the
+// difference.
 func judgeQuantile(t *testing.T, name string, f gvl.Bounded, q float64, count int64, least, most []int64) {
 	t.Helper()
 	n := len(least)
@@ -195,8 +198,8 @@ func judgeQuantile(t *testing.T, name string, f gvl.Bounded, q float64, count in
 	judgeBounds(t, name, f, lower, upper)
 }
 
-// judgeBounds compares a length with its bounds by the log. A length may be wrong by a sixteenth, and a length from a
-// Histogram by 3 %.
+// judgeBounds fails the test if a length is outside its bounds by the log. A length may be wrong by a sixteenth, and a
+// length from a Histogram by 3 %.
 func judgeBounds(t *testing.T, name string, f gvl.Bounded, least, most int64) {
 	t.Helper()
 	switch {

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// maxInterpreters bounds the functions that are tried as the interpreter's loop. The loop has a jump for each
-	// instruction, and few functions of Ruby have so many. leastJumps is the least number of jumps of such a function.
-	// The loop has 130 and more on 2.7 to 3.4.
+	// maxInterpreters bounds how many functions are tried as the interpreter's loop, the function that runs Ruby's
+	// instructions. leastJumps is the least number of indirect jumps of such a function. The loop has a jump for each
+	// instruction, 130 and more on 2.7 to 3.4. Few other functions of Ruby have so many.
 	maxInterpreters, leastJumps = 8, 64
 	// beforeCall is how far before a call the load of its argument is searched, in bytes: about 12 instructions.
 	beforeCall = 64
@@ -24,12 +24,13 @@ const (
 // functions, and which one is the interpreter's loop (docs/reference/native.md#where-rubys-frames-begin).
 type Ruby struct {
 	module *module
-	// calls are the addresses in the file after each call of a method's C function. The functions with these calls
-	// also enter the interpreter, so one of them on a stack does not mean that a C function was called.
+	// calls are the return addresses, in the file, of all calls of a method's C function. The functions that make these
+	// calls also enter the interpreter. So only the address shows that a C function was called.
 	calls map[uint64]bool
 	// loops are the functions that may be the interpreter's loop.
 	loops []loop
-	// loop is the index of the loop that stacks have confirmed. It is -1 if none is confirmed yet.
+	// loop is the index of the function that has proved to be the interpreter's loop, because stacks fit only with it.
+	// It is -1 if none is confirmed yet.
 	loop int
 }
 
@@ -37,13 +38,13 @@ type Ruby struct {
 type loop struct {
 	// calls are the return addresses of the calls of this function.
 	calls map[uint64]bool
-	// checks are the addresses after the checks for interrupts, in the functions that call C functions. A thread that
-	// has returned from a C function may give up the GVL there. The C function's control frame is then still on the
-	// stack (vm_pop_frame, vm_insnhelper.c, 2.7 to 3.4).
+	// checks are return addresses of checks for interrupts, in the functions that call C functions. A thread that has
+	// returned from a C function may give up the GVL in such a check. The C function's control frame is then still on
+	// the stack (vm_pop_frame, vm_insnhelper.c, 2.7 to 3.4).
 	checks map[uint64]bool
-	// leaves are the addresses after such checks in the functions that call the loop. There a thread removes the
-	// control frames of methods that an exception has left (vm_exec, vm.c). The native frames of these methods and of
-	// the loop are already gone then.
+	// leaves are return addresses of such checks in the functions that call the loop. In such a check, a thread may be
+	// removing the control frames of methods that an exception has left (vm_exec, vm.c). The native frames of these
+	// methods and of the loop are already gone then.
 	leaves map[uint64]bool
 }
 
@@ -92,8 +93,9 @@ func (s *Space) FindRuby(path string) (*Ruby, error) {
 	return r, nil
 }
 
-// findCFunctionCalls finds calls of a C function by way of its definition: call *16(definition). The fourth argument
-// is 8(definition), the function (vm_call_cfunc_with_frame and vm_call0_body, vm_insnhelper.c and vm_eval.c).
+// findCFunctionCalls finds the calls of C functions for methods. Such a call is an indirect call through the method's
+// definition: call *16(definition). The fourth argument is 8(definition), the C function (vm_call_cfunc_with_frame and
+// vm_call0_body, vm_insnhelper.c and vm_eval.c).
 func (r *Ruby) findCFunctionCalls(c *attach.CodeSection) {
 	const size = 3
 	for at := 0; ; at++ {
@@ -118,7 +120,8 @@ func (r *Ruby) findCFunctionCalls(c *attach.CodeSection) {
 	}
 }
 
-// start returns the beginning of the function that holds an address. In a gap, this is the function before the gap.
+// start returns the beginning of the function that holds an address. If the address is between two functions, this is
+// the earlier one.
 func (t *table) start(addr uint64) (function uint64, ok bool) {
 	i := t.before(addr)
 	if i == 0 {
@@ -154,9 +157,9 @@ func findCalls(c *attach.CodeSection, function uint64, calls map[uint64]bool) {
 	})
 }
 
-// findChecks finds the checks for interrupts. A check calls a function that the interpreter's loop calls, too. The
-// result checks has the checks in the functions that call C functions. leaves has those in the functions that call the
-// loop, or in functions that these call (3.4).
+// findChecks finds the checks for interrupts. A check is a call of a function that the interpreter's loop calls, too.
+// The result checks has the checks in the functions that call C functions. The result leaves has the checks in the
+// functions that call the loop, or in functions that these call (3.4).
 func (r *Ruby) findChecks(code []attach.CodeSection, loop uint64,
 	calls map[uint64]bool) (checks, leaves map[uint64]bool) {
 	t := r.module.table
@@ -220,13 +223,14 @@ func eachDirectCall(code []byte, addr uint64, f func(behind, callee uint64)) {
 	}
 }
 
-// Control says which calls in a native stack belong to one of Ruby's control frames.
+// Control describes one of Ruby's control frames by the calls that it leaves on a native stack.
 type Control struct {
 	// C is true for a C function's frame. Finish is true if the interpreter was entered from C with this frame.
 	C, Finish bool
 }
 
-// mark is an event that shows in a native stack and in Ruby's control frames. Comparing marks shows whether both fit.
+// mark is an event that leaves a trace both in a native stack and in Ruby's control frames. If both have the same
+// marks, they belong together.
 type mark uint8
 
 const (
@@ -247,10 +251,10 @@ func controlMarks(frames []Control) (marks []mark) {
 	return marks
 }
 
-// marks returns the marks of a native stack, on the assumption that the function with the index loop is the
-// interpreter's loop. boundary is the number of frames inward of Ruby's innermost frame. If the parameter returned is
-// true, a check for interrupts counts as a call, too. At such a check, the thread has returned from C functions, or an
-// exception has left them. Their control frames are still there.
+// marks returns the marks of a native stack. It assumes that the function with the index loop is the interpreter's
+// loop. boundary is the number of frames inward of Ruby's innermost frame. If the parameter returned is true, a check
+// for interrupts counts as a call, too. At such a check, the thread has returned from C functions, or an exception has
+// left them, but their control frames are still there.
 func (r *Ruby) marks(stack *Stack, loop int, returned bool) (marks []mark, boundary int) {
 	for i, f := range stack.Frames {
 		if f.module != r.module {
@@ -279,18 +283,20 @@ func (r *Ruby) marks(stack *Stack, loop int, returned bool) (marks []mark, bound
 // ErrMisfit means that a native stack does not belong to the control frames, or that it was not understood.
 var ErrMisfit = errors.New("they do not fit Ruby's frames")
 
-// ErrUnconfirmed means that a native stack fits Ruby's frames only if a certain function is the interpreter's loop. No
-// other stack has confirmed that yet.
+// ErrUnconfirmed means that a native stack fits Ruby's frames only if a certain function is the interpreter's loop,
+// which no other stack has confirmed yet.
 var ErrUnconfirmed = errors.New("no other stack has confirmed yet which function is Ruby's interpreter")
 
-// Below returns the frames of a native stack that are inward of Ruby's own. whole is true if control has all control
-// frames of the stack, and jit if the process has a JIT. The error can be ErrMisfit or ErrUnconfirmed. If the native
-// stack stopped before it reached Ruby's frames, Below returns all its frames, and the reason as the error.
+// Below returns the frames of a native stack that are inward of Ruby's own: the C functions that Ruby has called. whole
+// is true if control has all control frames of the stack, and jit if the process has a JIT. The error can be ErrMisfit
+// or ErrUnconfirmed. If the native stack stopped before it reached Ruby's frames, Below returns all its frames, and the
+// reason as the error.
 func (r *Ruby) Below(stack Stack, control []Control, whole, jit bool) ([]Frame, error) {
 	want := controlMarks(control)
 	jit = jit && errors.Is(stack.Stopped, errJIT)
-	// Some functions check for interrupts without a control frame of their own. So a check counts as a call only if the
-	// stack does not fit otherwise, and if the loop is known. A stack must not confirm a loop by its checks.
+	// Some functions check for interrupts without having a control frame. So first try without checks. A check counts
+	// as a call only if the stack does not fit otherwise, and only if the loop is known. A stack must not confirm a
+	// loop by its checks.
 	for _, returned := range []bool{false, true} {
 		for loop := range r.loops {
 			if r.loop >= 0 && loop != r.loop {
@@ -300,7 +306,7 @@ func (r *Ruby) Below(stack Stack, control []Control, whole, jit bool) ([]Frame, 
 			if len(marks) == 0 {
 				boundary = len(stack.Frames)
 			}
-			// Without marks, the stack must be complete, or must have been read up to code of a JIT.
+			// A stack without marks proves something only if it is complete, or was read up to code of a JIT.
 			if len(marks) == 0 && !jit && stack.Stopped != nil || !fits(marks, want, jit, stack.Stopped == nil, whole) {
 				continue
 			}
@@ -322,8 +328,8 @@ func (r *Ruby) Below(stack Stack, control []Control, whole, jit bool) ([]Frame, 
 // ErrShort means that a copied native stack does not reach the interpreter, so that it cannot be compared.
 var ErrShort = errors.New("the copy does not reach the interpreter")
 
-// BelowCopied is Below for the native stack of a thread that ran (UnwindCopied). It returns no frames of a stack that
-// does not reach the interpreter, because such a stack was not compared with Ruby's frames.
+// BelowCopied is like Below, but takes the copied native stack of a thread that ran (UnwindCopied). If the copy does
+// not reach the interpreter, it cannot be compared with Ruby's frames, and BelowCopied returns no frames.
 func (r *Ruby) BelowCopied(stack Stack, control []Control, whole, jit bool) ([]Frame, error) {
 	frames, err := r.Below(stack, control, whole, jit)
 	if err != nil {
@@ -338,9 +344,9 @@ func (r *Ruby) BelowCopied(stack Stack, control []Control, whole, jit bool) ([]F
 	return frames, nil
 }
 
-// fits reports whether a native stack has the same marks as the control frames. It compares them outward, up to where
-// both were read. jit is true if the native stack was read up to code that a JIT made. Such code calls a C function
-// without one of the usual callers.
+// fits reports whether a native stack has the same marks as the control frames. It compares them from the inside
+// outward, until one of the two ends. jit is true if the native stack was read up to code that a JIT made. Such code
+// calls C functions directly, not from the functions that usually call them.
 func fits(marks, want []mark, jit, toTheEnd, whole bool) bool {
 	if len(marks) > 0 && marks[0] == markLeave {
 		i := slices.Index(want, markEnter) // the exception has left the functions up to there

@@ -8,7 +8,7 @@ import (
 // errTable means that a table is cut or broken, or has something that no compiler writes for this machine.
 var errTable = errors.New("its unwind table cannot be read")
 
-// reader takes numbers from the front of a table. After the first failure all numbers are zero.
+// reader reads numbers from the front of a table. After the first failure all further numbers are zero.
 type reader struct {
 	b      []byte
 	at     int
@@ -35,7 +35,7 @@ func (r *reader) u8() uint8 {
 	return 0
 }
 
-// number takes a little-endian number of 2, 4 or 8 bytes.
+// number reads a little-endian number of 2, 4 or 8 bytes.
 func (r *reader) number(size uint64, signed bool) uint64 {
 	b := r.take(size)
 	switch {
@@ -97,7 +97,8 @@ const (
 	encodeOmitted                                            = 0xff
 )
 
-// pointer takes an encoded pointer. base is the address of the first byte of r.
+// pointer reads an encoded pointer. base is the address of the first byte of r, because some pointers are relative to
+// their own address.
 func (r *reader) pointer(encoding uint8, base uint64) uint64 {
 	at := base + uint64(r.at)
 	var v uint64

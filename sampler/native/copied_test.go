@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// TestUnwindCopied: a copied stack is unwound from the copy alone, with all registers. Unwinding ends at the end of the
-// copy. It never reads live memory, which has changed since.
+// TestUnwindCopied: a copied stack is unwound from the copy alone, with all registers. Unwinding stops at the end of
+// the copy. It must not read the thread's memory, which has changed since the copy.
 func TestUnwindCopied(t *testing.T) {
 	const pc = testBias + testFunction + 0x10
 	table, err := newTestTable(testTable(cfaDefine, regRBP, 16))
@@ -35,8 +35,8 @@ func TestUnwindCopied(t *testing.T) {
 	}
 }
 
-// TestBelowCopied: C functions of a copied stack count only if the copy reaches the interpreter. Without this, the
-// stack cannot be compared with Ruby's frames.
+// TestBelowCopied: the C functions of a copied stack are returned only if the copy reaches the interpreter. A shorter
+// copy cannot be compared with Ruby's frames.
 func TestBelowCopied(t *testing.T) {
 	ruby, other := new(module), new(module)
 	r := &Ruby{module: ruby, calls: map[uint64]bool{0x120: true}, loop: -1, loops: []loop{
@@ -76,7 +76,7 @@ func TestBelowCopied(t *testing.T) {
 			t.Errorf("%s: %d frames, %v", name, len(got), err)
 		}
 	}
-	// Each frame that an exception has left belongs to a C function, up to the entry of the interpreter.
+	// The exception has left all control frames up to the entry of the interpreter. They belong to C functions.
 	left := []Control{{C: true}, {C: true}, {Finish: true}, {C: true}, {Finish: true}}
 	stack := Stack{Frames: []Frame{deflate, leaving, caller, loop, exec}}
 	if got, err := r.BelowCopied(stack, left, true, false); len(got) != 1 || err != nil {

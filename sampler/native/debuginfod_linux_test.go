@@ -14,8 +14,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestNamesFromDebuginfod: when a server's debug file of a stripped program has arrived, the program's functions have
-// the names in it. Before, they have none, and reading does not wait for the server.
+// TestNamesFromDebuginfod: the functions of a stripped program have no names at first, and reading does not wait for a
+// debuginfod server. When the program's debug file has arrived from the server, the functions have the names in it.
 func TestNamesFromDebuginfod(t *testing.T) {
 	dir := t.TempDir()
 	for _, command := range [][]string{

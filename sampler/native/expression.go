@@ -2,7 +2,8 @@ package native
 
 import "fmt"
 
-// maxOperands bounds the stack of an expression. Linkers use four for stubs, and the C library one for signals.
+// maxOperands bounds the operands on the stack of an expression. Linkers use four in stubs, and the C library uses one
+// for signals.
 const maxOperands = 16
 
 // These are the operations in expressions of linkers and of the C library (DWARF 5, table 7.9).
@@ -14,7 +15,8 @@ const (
 	opLit0, opLit31, opBreg0, opBreg31                             = 0x30, 0x4f, 0x70, 0x8f
 )
 
-// evaluate computes a DWARF expression. start is the initial content of its stack. There are no jumps, so it ends.
+// evaluate computes a DWARF expression. start is the initial content of the expression's stack. It supports no jumps,
+// so it always ends.
 func evaluate(expression []byte, regs *Registers, stack *stackMemory, start ...uint64) (uint64, error) {
 	r := &reader{b: expression}
 	operands := append(make([]uint64, 0, maxOperands), start...)

@@ -11,18 +11,18 @@ import (
 // LockWait describes a thread's wait for a lock of C code: the kind of lock, and the code that wants it.
 type LockWait struct {
 	// Mutex means that the lock is a pthread_mutex_t, which stores its owner. LowLevel means that it is a lock within
-	// the C library, which does not store its owner. If both are false, the kind is unknown, because functions have no
-	// names.
+	// the C library, which does not store its owner. If both are false, the kind is unknown, because the functions on
+	// the stack have no names.
 	Mutex, LowLevel bool
-	// Function is the function of a library that other code called, and that led to the wait for the lock. It is empty
-	// if it has no name. Library and Path name the library's file.
+	// Function is the library function through which other code came to wait for the lock. It is empty if the function
+	// has no name. Library and Path name the library's file.
 	Function, Library, Path string
 	// start is the address of the function that called the locking function. It is zero if that is not known.
 	start uint64
 }
 
-// maxLockFrames limits the search for the function that locks, from the system call outward, in frames of the C
-// library.
+// maxLockFrames limits the search for the function that locks. The search begins at the system call and goes outward,
+// through frames of the C library.
 const maxLockFrames = 8
 
 // WaitsFor returns the kind of lock that a thread waits for, from the functions on its stack, innermost first.
@@ -36,8 +36,8 @@ func WaitsFor(frames []sampler.NativeFrame) (w LockWait) {
 			w.Mutex, w.LowLevel, behind = true, false, i+1
 		}
 	}
-	// From glibc 2.41 on the function that waits for a low-level lock has no name. All functions that lock mutexes
-	// have one. So if no name was found, it is a low-level lock.
+	// From glibc 2.41 on, the function that waits for a low-level lock has no name. All functions that lock mutexes
+	// have one. So a wait without such a name is for a low-level lock.
 	if behind == 0 && len(frames) > 0 && (frames[0].Library == "libc" || frames[0].Library == "libpthread") {
 		w.LowLevel, behind = true, 1
 	}
@@ -54,7 +54,7 @@ func WaitsFor(frames []sampler.NativeFrame) (w LockWait) {
 	return w
 }
 
-// plain removes the marks of the C library's internal names from a function's name: __libc_read and read64 become
+// plain removes the additions of the C library's internal names from a function's name: __libc_read and read64 become
 // read.
 func plain(name string) string {
 	name = strings.TrimLeft(name, "_")
@@ -64,7 +64,8 @@ func plain(name string) string {
 	return strings.TrimSuffix(name, "64")
 }
 
-// sleeps has the functions of the C library in which threads sleep without holding one of its locks.
+// sleeps has the functions of the C library in which threads sleep. While they sleep there, they hold none of the C
+// library's own locks.
 var sleeps = set(`poll ppoll select pselect epoll_wait epoll_pwait read readv pread preadv write writev pwrite
 	recv recvfrom recvmsg send sendto sendmsg accept accept4 connect nanosleep clock_nanosleep usleep sleep pause
 	pthread_cond_wait pthread_cond_timedwait pthread_cond_clockwait sem_wait sem_timedwait sem_clockwait syscall
@@ -83,7 +84,7 @@ func set(names string) map[string]bool {
 	return m
 }
 
-// In reports whether a thread's stack has the function that called the locking function.
+// In reports whether a thread is in the function that called the locking function. Such a thread may hold the lock.
 func (w *LockWait) In(frames []sampler.NativeFrame) bool {
 	return w.start != 0 && slices.ContainsFunc(frames, func(f sampler.NativeFrame) bool {
 		return f.Function == w.start && f.Path == w.Path
@@ -91,8 +92,7 @@ func (w *LockWait) In(frames []sampler.NativeFrame) bool {
 }
 
 // MayHold reports whether a thread may hold a lock of the C library, whose file is path. A thread holds such a lock
-// only while it runs code of this library. stopped is the stack's Stopped, which says why the stack is incomplete, or
-// nil.
+// only while it runs code of this library. stopped says why the stack is incomplete (Stack.Stopped), or is nil.
 func MayHold(frames []sampler.NativeFrame, stopped error, path string) bool {
 	if stopped != nil && !outsideBeyond(stopped, frames, path) || len(frames) == 0 {
 		return true
@@ -120,9 +120,9 @@ func MayHold(frames []sampler.NativeFrame, stopped error, path string) bool {
 	return false
 }
 
-// outsideBeyond reports whether the functions that an incomplete stack lacks are sure to hold no lock of the C
-// library. While the C library holds a lock, it calls no Ruby code. It also calls no other libraries, except those
-// that look up names.
+// outsideBeyond is for a stack whose outer functions are not known. It reports whether these functions are sure to hold
+// no lock of the C library. While the C library holds a lock, it calls no Ruby code. It also calls no other libraries,
+// except the ones that look up names.
 func outsideBeyond(stopped error, frames []sampler.NativeFrame, path string) bool {
 	if errors.Is(stopped, errJIT) {
 		return true

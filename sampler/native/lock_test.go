@@ -37,8 +37,9 @@ func TestWaitsFor(t *testing.T) {
 	}
 }
 
-// TestMayHold: a thread holds no lock of the C library if it sleeps in a system call that other code made directly, or
-// runs other code. If C library code is in between, or the stack is unknown, it may hold one.
+// TestMayHold: a thread that sleeps in a function of the C library, such as poll, holds no lock of the library. This
+// holds only if other code called the function directly. A thread that runs other code holds none, either. If other C
+// library code is on the stack, or the stack is unknown, the thread may hold one.
 func TestMayHold(t *testing.T) {
 	outside := []string{
 		"libc:poll libruby: libc: libc:clone3",

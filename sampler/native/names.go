@@ -11,11 +11,11 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxNames bounds the names that are kept of one file.
+// maxNames bounds how many function names are kept for one file.
 const maxNames = 1 << 14
 
-// maxMangled bounds a symbol that is turned into a name, in bytes. The name has at most 1<<maxReadable bytes. Longer
-// symbols stay as they are.
+// maxMangled is the largest symbol, in bytes, that is turned into a readable name. The name has at most 1<<maxReadable
+// bytes. Longer symbols stay as they are.
 const maxMangled, maxReadable = 1024, 10
 
 // readable turns the symbol of a C++ or Rust function into its name, without parameters. Other symbols stay unchanged.
@@ -51,8 +51,8 @@ func (s *Space) Names(frames []Frame) []sampler.NativeFrame {
 			symbols = m.FunctionsAt(at)
 		}
 		for i, symbol := range symbols {
-			// A symbol that begins before the function is another function's. It was found only because its size is
-			// missing or wrong.
+			// A symbol that begins before the function belongs to another function. FunctionsAt returned it only
+			// because its size is missing or wrong.
 			if name := symbol.Name; list[i].function == 0 || uint64(symbol.Addr-m.Bias) >= list[i].function {
 				m.names[list[i].key()] = readable(name)
 			} else {
@@ -72,7 +72,8 @@ func (s *Space) Names(frames []Frame) []sampler.NativeFrame {
 	return out
 }
 
-// fetch requests a module's debug file if functions have no names. It returns true if the module has the file already.
+// fetch requests a module's debug file if some of the symbols have no names. It returns true if the debug file is
+// already there.
 func (s *Space) fetch(m *module, symbols []attach.Symbol) bool {
 	nameless := func(symbol attach.Symbol) bool { return symbol.Name == "" }
 	if s.Debug == nil || m.asked || !slices.ContainsFunc(symbols, nameless) || !mapped.LacksSymbols(m.Module) {
@@ -83,7 +84,7 @@ func (s *Space) fetch(m *module, symbols []attach.Symbol) bool {
 	return s.fetched(m)
 }
 
-// fetched reports whether this call has given a module its debug file.
+// fetched reports whether a module's requested debug file has arrived. If so, the module uses it from now on.
 func (s *Space) fetched(m *module) bool {
 	if !m.awaits {
 		return false

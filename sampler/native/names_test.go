@@ -21,7 +21,7 @@ func TestReadable(t *testing.T) {
 			t.Errorf("%q: %q, not %q", symbol, got, want)
 		}
 	}
-	// This list doubles with each step, so its name would have 2^100 bytes.
+	// Each step of this symbol doubles a list, so its readable name would have 2^100 bytes.
 	bomb := "_Z1fI" + strings.Repeat("1AI", 20)
 	for i := range 100 {
 		bomb += "S" + strings.Repeat("_", i%3) + "_S_"

@@ -43,7 +43,7 @@ func (r *Registers) PC() uint64 { return r.values[regReturn] }
 // counter is the last one.
 const NumRegisters, StackPointer = numRegisters, regRSP
 
-// AllRegisters returns the registers of a thread if all of them are known.
+// AllRegisters returns the Registers of a thread of which all values are known.
 func AllRegisters(values [NumRegisters]uint64) Registers {
 	return Registers{values, 1<<numRegisters - 1}
 }
@@ -83,13 +83,13 @@ func (n unknownRegister) Error() string { return "register " + registerNames[n] 
 // them (psABI, "Registers").
 const preserved = 1<<regRBX | 1<<regRBP | 1<<regR12 | 1<<13 | 1<<14 | 1<<regR15
 
-// Moment identifies a time during which a thread did not run. A thread whose Moment is the same before and after a
-// read has not moved in between.
+// Moment identifies a period during which a thread did not run. If a thread's Moment is the same before and after a
+// read, the thread has not run in between.
 type Moment struct {
 	// Turns is how often the thread was given a CPU.
 	Turns int64
-	// Call is the system call with its arguments, the stack pointer and the program counter. It is empty if Turns
-	// suffices.
+	// Call is the system call with its arguments, the stack pointer and the program counter. It is empty if Turns alone
+	// identifies the period.
 	Call string
 }
 

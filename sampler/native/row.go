@@ -4,7 +4,7 @@ import (
 	"fmt"
 )
 
-// maxSaved bounds the rows that a program may put aside at once (DW_CFA_remember_state). Compilers nest one.
+// maxSaved bounds how many rows a program may save at the same time (DW_CFA_remember_state). Compilers need one.
 const maxSaved = 16
 
 // maxExpression bounds one expression, in bytes. The longest one of the C library has 30.
@@ -14,16 +14,19 @@ const maxExpression = 512
 type ruleKind uint8
 
 const (
-	// ruleNone means that the row has no rule. Preserved registers keep their values, and others are lost.
+	// ruleNone means that the row has no rule for the register. Preserved registers keep their values, and the values
+	// of all others are lost.
 	ruleNone ruleKind = iota
 	ruleLost
 	ruleSame
-	// ruleSaved means saved at the frame's address plus an offset. ruleAt means that this address is the value.
+	// ruleSaved means that the value is in memory, at the frame's address plus an offset. ruleAt means that this
+	// address itself is the value.
 	ruleSaved
 	ruleAt
-	// ruleRegister means the value of another register plus an offset.
+	// ruleRegister means that the value is the value of another register plus an offset.
 	ruleRegister
-	// ruleSavedExpression means saved at the result of an expression. ruleExpression means the result itself.
+	// ruleSavedExpression means that the value is in memory, at the address that an expression computes. ruleExpression
+	// means that the expression's result itself is the value.
 	ruleSavedExpression
 	ruleExpression
 )
@@ -36,12 +39,12 @@ type rule struct {
 	expression []byte
 }
 
-// row says how to unwind from one instruction.
+// row says how to find the caller's registers if the thread is at a certain instruction.
 type row struct {
 	// frame is the rule for the frame's address (CFA): what the stack pointer was before the call.
 	frame     rule
 	registers [numRegisters]rule
-	// function is the address of the function. signal is true for the return from a signal handler.
+	// function is the address of the function. signal is true for the code through which a signal handler returns.
 	function uint64
 	signal   bool
 }
@@ -60,15 +63,16 @@ const (
 // These instructions have an operand in their low six bits.
 const cfaAdvance, cfaOffset, cfaRestore = 0x40, 0x80, 0xc0
 
-// programState is the state of a CFA program that runs until it has the row of an address.
+// programState is the state of a CFA program. The program runs until it has computed the row of the wanted address.
 type programState struct {
 	row
 	d *description
-	// The field first has the rules with which all functions of a common record begin. An instruction can restore
-	// them.
+	// The field first has the rules at the beginning of each function with the same common record. An instruction can
+	// restore them.
 	first [numRegisters]rule
 	saved []row
-	// loc is the first address for which the present rules hold. The program ends when loc has passed want.
+	// loc is the first address for which the present rules hold. want is the address whose row is wanted. The program
+	// ends when loc is beyond want.
 	loc, want uint64
 }
 
@@ -96,7 +100,8 @@ func (t *table) rowAt(addr uint64) (*row, error) {
 	return &out, nil
 }
 
-// run executes a program until it passes the wanted address. Each instruction has at least one byte, so this ends.
+// run executes a program until it passes the wanted address. Each instruction takes at least one byte of the program,
+// so run ends.
 func (s *programState) run(program []byte) error {
 	r := &reader{b: program}
 	for r.left() > 0 && !r.failed {
@@ -129,8 +134,8 @@ func (s *programState) run(program []byte) error {
 	return nil
 }
 
-// extended executes an instruction without an operand in its low bits. It returns the address from which the next
-// rules hold. This is loc, unless the instruction advances.
+// extended executes an instruction that has no operand in its low bits. It returns the address from which the next
+// rules hold. If the instruction does not advance, this is loc.
 func (s *programState) extended(r *reader, op uint8, loc uint64) (uint64, error) {
 	switch op {
 	case cfaNop:
@@ -190,7 +195,7 @@ func (s *programState) extended(r *reader, op uint8, loc uint64) (uint64, error)
 	return loc, nil
 }
 
-// expression takes an expression, which follows its length.
+// expression reads the length of an expression, and then the expression.
 func (r *reader) expression() []byte {
 	n := r.uleb()
 	if n > maxExpression {

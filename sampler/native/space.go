@@ -14,12 +14,13 @@ import (
 const (
 	// maxModules bounds the files that are opened for one process. A Rails application maps a few hundred.
 	maxModules = 1024
-	// maxTables bounds the unwind tables of all files together, in bytes. 46 files of a Ruby have 2 MB.
+	// maxTables bounds the size of the unwind tables of all files together, in bytes. For comparison, the 46 files of a
+	// Ruby have 2 MB.
 	maxTables = 64 << 20
-	// maxRows bounds the rows that are kept of all files, each of 900 bytes.
+	// maxRows bounds how many rows of all files are kept. Each takes 900 bytes.
 	maxRows = 4096
-	// maxExecuted bounds the CFA programs that are executed for the rows of one stack, in bytes. The longest program
-	// of a function has 10 KB, and few have more than 100 bytes.
+	// maxExecuted bounds the work for one stack: the size of all CFA programs that are executed for its rows, in bytes.
+	// The longest program of a function has 10 KB, and few have more than 100 bytes.
 	maxExecuted = 1 << 20
 )
 
@@ -40,10 +41,10 @@ type Space struct {
 	modules  map[fileID]*module
 	rows     map[uint64]*row // key: an address in the process
 	tables   int
-	// executed is how many bytes of programs were executed for the current stack.
+	// executed is the size of the CFA programs that were executed for the current stack, in bytes.
 	executed int
-	// The field again is true if the mappings may be read once more in this round, to find an address that none
-	// contains. readings is how often they were read.
+	// The field again is true if the mappings may be read once more in this round. This is needed if an address is in
+	// none of them. readings counts how often they were read.
 	again    bool
 	readings uint64
 }
@@ -164,7 +165,8 @@ var (
 	errMany    = errors.New("too many files are mapped")
 )
 
-// moduleAt returns the file of an address of code. The error says why there is no file, or no unwind table.
+// moduleAt returns the file whose code is at an address. The error says why there is no file, or why the file has no
+// unwind table.
 func (s *Space) moduleAt(addr uint64) (*module, error) {
 	where, ok := s.mappingAt(addr)
 	vdso := where.Path == "[vdso]"

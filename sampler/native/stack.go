@@ -11,8 +11,8 @@ import (
 const (
 	// stackPiece is how many bytes of a stack are read at once. For most stacks one piece reaches Ruby's frames.
 	stackPiece = 4096
-	// maxPieces limits the pieces of one stack: 1 MB. That is enough, because a thread's VM stack is not read. It
-	// takes 1 MB between the outermost frames and the others.
+	// maxPieces limits the pieces of one stack: 1 MB. That is enough, although the stack can be longer. The VM stack of
+	// a Ruby thread can be between the outermost frames and the others. It takes 1 MB, but ddtop does not read it.
 	maxPieces = 256
 	// maxWords limits the words that are read of one stack. 1,024 frames with eight saved registers each need 8,192.
 	maxWords = 1 << 16
@@ -21,7 +21,7 @@ const (
 // errStack means that there is no readable stack where the registers point.
 var errStack = errors.New("its memory cannot be read")
 
-// errCopied means that the copy of a stack ends before the word that is needed.
+// errCopied means that a word of the stack is needed that the copy does not contain.
 var errCopied = errors.New("its memory was not copied so far")
 
 // errWork means that a file's unwind tables need much more work than tables that a compiler writes. They may be
@@ -33,8 +33,8 @@ type stackMemory struct {
 	space  *Space
 	pieces []stackPart
 	words  int // number of words that were read
-	// copied is true if pieces are a copy of the stack. Then no more can be read, because the thread has run since the
-	// copy.
+	// copied is true if pieces are a copy of the stack. In this case the memory is not read, because the thread has run
+	// since the copy.
 	copied bool
 }
 
@@ -43,7 +43,8 @@ type stackPart struct {
 	bytes []byte
 }
 
-// word reads a word of the stack. at can also be on the stack that the thread used before a signal handler was called.
+// word reads the word of the stack at the address at. The address can also be on another stack: the one that the thread
+// used before a signal handler was called.
 func (s *stackMemory) word(at uint64) (uint64, error) {
 	if s.words++; s.words > maxWords {
 		return 0, errWork
@@ -57,7 +58,7 @@ func (s *stackMemory) word(at uint64) (uint64, error) {
 	if s.copied {
 		return 0, errCopied
 	}
-	// The memory of a mapped file is not a stack, and reading it could wait for a file system that hangs.
+	// Memory of a mapped file is not read. It is not a stack, and reading it could wait for a file system that hangs.
 	where, ok := s.space.mappingAt(at)
 	if !ok || !where.Read || where.IsFile() || len(s.pieces) >= maxPieces || uint64(where.End)-at < 8 {
 		return 0, errStack

@@ -13,8 +13,8 @@ const (
 	maxFrameTable = 32 << 20
 	// maxHeader bounds the .eh_frame_hdr of one file, in bytes. It has eight bytes for each function.
 	maxHeader = 8 << 20
-	// maxRecord bounds the description of one function, in bytes, and so the time that one row takes. The largest of
-	// 1,000 libraries has 10 KB.
+	// maxRecord bounds the description of one function, in bytes. This also bounds the time to compute a row. The
+	// largest description in 1,000 libraries has 10 KB.
 	maxRecord = 64 << 10
 	// headerSize is the number of bytes in .eh_frame_hdr before its table.
 	headerSize = 12
@@ -29,7 +29,7 @@ type table struct {
 	// frames is .eh_frame, at framesAt.
 	frames   []byte
 	framesAt uint64
-	// executed is how many bytes of CFA programs were executed so far, to compute rows.
+	// executed is the size of all CFA programs that were executed so far to compute rows, in bytes.
 	executed int
 }
 
@@ -45,8 +45,8 @@ func readTable(m *attach.Module, mem attach.Memory) (*table, error) {
 	})
 }
 
-// newTable reads a header and the frames that it leads to. Linkers write one kind of header
-// (LSB, "The .eh_frame_hdr Section").
+// newTable reads a header (.eh_frame_hdr) and the frames (.eh_frame) to which it points. It accepts only the form of
+// header that linkers write (LSB, "The .eh_frame_hdr Section").
 func newTable(at, size uint64, read content) (*table, error) {
 	if size < headerSize || size > maxHeader {
 		return nil, fmt.Errorf("%w: its header has %d bytes", errTable, size)
@@ -107,7 +107,8 @@ func (t *table) find(addr uint64) (description, error) {
 	return d, nil
 }
 
-// description says how to unwind a function: an entry of .eh_frame (FDE) with what it has in common with others (CIE).
+// description says how to unwind a function. It consists of the function's entry in .eh_frame (FDE), and the part that
+// the entry shares with others (CIE).
 type description struct {
 	start, size uint64
 	common
@@ -120,7 +121,8 @@ type common struct {
 	dataAlign          int64
 	encoding           uint8
 	augmented, signal  bool
-	// The field first is the CFA program that these functions share. It runs before the program of each function.
+	// The field first is the CFA program that the functions with this common part share. It runs before the program of
+	// each function.
 	first []byte
 }
 
@@ -131,7 +133,8 @@ func (t *table) record(place uint64) (*reader, error) {
 	}
 	r := reader{b: t.frames, at: int(place)}
 	length := r.number(4, false)
-	// A length of 0xffffffff means the 64-bit form, which compilers do not write here. It exceeds maxRecord.
+	// A length of 0xffffffff would mean the 64-bit form of a record, which compilers do not write here. It is refused,
+	// because it exceeds maxRecord.
 	if r.failed || length == 0 || length > min(uint64(r.left()), maxRecord) {
 		return nil, fmt.Errorf("%w: a record of %d bytes", errTable, length)
 	}
@@ -219,6 +222,6 @@ func FunctionsOf(m *attach.Module, mem attach.Memory) (Functions, error) {
 	return Functions{t}, err
 }
 
-// Before returns where the last function begins that begins at or before an address of the file. It returns false if
-// there is none.
+// Before returns the beginning of the last function that begins at or before an address of the file. It returns false
+// if there is none.
 func (f Functions) Before(addr uint64) (start uint64, ok bool) { return f.table.start(addr) }

@@ -171,7 +171,7 @@ func newFake(t testing.TB, tables *table, stack []byte) *Space {
 	return s
 }
 
-// TestUnwindStops: if unwinding would have to guess, it stops and gives the reason.
+// TestUnwindStops: if a register or a table is missing, unwinding does not guess. It stops and gives the reason.
 func TestUnwindStops(t *testing.T) {
 	const pc = testBias + testFunction + 0x10
 	words := func(list ...uint64) (b []byte) {
@@ -226,7 +226,8 @@ func TestShortNames(t *testing.T) {
 	}
 }
 
-// TestFits: a stack is shown only if it fits the control frames. The comparison ends where the reading of either ended.
+// TestFits: a native stack fits the control frames if their marks are the same. If one of them was not read to its end,
+// only the part that was read is compared.
 func TestFits(t *testing.T) {
 	const c, e = markCall, markEnter
 	for name, x := range map[string]struct {
@@ -268,7 +269,8 @@ func (r *replaced) Maps() ([]attach.Mapping, error) {
 	return list, err
 }
 
-// TestReplacedFile: if a file was replaced, its tables are not used for the file in its place.
+// TestReplacedFile: a file that a process has mapped was replaced at its path. The tables of the old file are not used
+// for the new file.
 func TestReplacedFile(t *testing.T) {
 	const pc = testBias + testFunction + 0x10
 	tables, err := newTestTable(testTable())
@@ -293,10 +295,12 @@ func TestReplacedFile(t *testing.T) {
 	}
 }
 
-// TestHostileTablesEndSoon: if tables ask for endless work, they are refused after a bounded part of it.
+// TestHostileTablesEndSoon: if hostile tables cause endless work, unwinding stops with an error after a limited part of
+// it.
 func TestHostileTablesEndSoon(t *testing.T) {
 	const pc = testBias + testFunction + 1
-	// The frame's address is the stack pointer plus 8. Each of sixteen registers is computed from many words.
+	// In this row the frame's address is the stack pointer plus 8. The expression for a register reads many words of
+	// the stack.
 	reads := func(n int) []byte {
 		expression := slices.Repeat([]byte{opBreg0 + regRSP, 0, opDeref, opAnd}, n)
 		expression = append([]byte{opLit0}, expression...)
@@ -313,7 +317,7 @@ func TestHostileTablesEndSoon(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Each frame returns to another instruction of the function, so no row is used twice.
+		// Each frame of the stack returns to a different instruction of the function. So each frame needs a new row.
 		var stack []byte
 		for i := range uint64(maxFrames) {
 			stack = append(stack, le(8, testBias+testFunction+1+i%(testSize-1))...)
@@ -332,7 +336,8 @@ func TestHostileTablesEndSoon(t *testing.T) {
 	}
 }
 
-// twice is a process with two files of one path. The first was replaced and then mapped again.
+// twice is a process that has mapped two files of the same path. The first file was replaced, and then the second was
+// mapped.
 type twice struct {
 	fake
 	asked []uint64
@@ -352,7 +357,7 @@ func (p *twice) Module(_ string, mappings []attach.Mapping) (*attach.Module, err
 	return nil, errTable
 }
 
-// TestTwoFilesOfOnePath: each of two files of one path is opened by its own mappings.
+// TestTwoFilesOfOnePath: if two files of the same path are mapped, each is opened with its own mappings only.
 func TestTwoFilesOfOnePath(t *testing.T) {
 	p := &twice{}
 	s, err := NewSpace(p)

@@ -52,7 +52,7 @@ func euStack(t *testing.T, pid int) map[int32][]uint64 {
 type stacks struct {
 	tasks *kernel.Tasks
 	space *native.Space
-	// all gives all registers. If it is nil, only stack pointer and program counter are known.
+	// all reads all registers. If it is nil, only the stack pointer and the program counter are known.
 	all *iterator.Iterator
 }
 
@@ -124,8 +124,9 @@ func (s *stacks) read(t testing.TB, tid int32) (pcs []uint64, stack native.Stack
 	return pcs, stack, before == after
 }
 
-// compare compares the stacks of threads with eu-stack's. eu-stack stops the threads, so a waiting thread may call the
-// kernel again, from another place. Only threads that stayed in their place are compared.
+// compare compares the stacks of threads with the stacks that eu-stack reports. eu-stack stops the threads, so a
+// waiting thread may call the kernel again, from another place. Only threads that were at the same place before and
+// after are compared.
 func (s *stacks) compare(t *testing.T, pid int, tids map[string]int32) {
 	t.Helper()
 	left := make(map[string]int32, len(tids))
@@ -158,8 +159,8 @@ func (s *stacks) compare(t *testing.T, pid int, tids map[string]int32) {
 	}
 }
 
-// TestStacksEqualElfutils: the stacks of threads that wait in many ways equal eu-stack's, from the innermost function
-// to the thread's start. The test runs once with the registers in /proc, and once with all registers.
+// TestStacksEqualElfutils: threads wait in many ways. Their stacks equal eu-stack's, from the innermost function to the
+// thread's start. The test runs once with the two registers that /proc shows, and once with all registers.
 func TestStacksEqualElfutils(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartStates(t, rubytest.Options{})
@@ -181,8 +182,9 @@ func TestStacksEqualElfutils(t *testing.T) {
 	})
 }
 
-// TestLibraryWithFramePointers: libpq finds its frames by rbp, which /proc does not show. With all registers, the stack
-// of a thread that waits in libpq for PostgreSQL equals eu-stack's. Without them, it ends in libpq.
+// TestLibraryWithFramePointers: to unwind a frame of libpq, the register rbp is needed, which /proc does not show. With
+// all registers, the stack of a thread that waits in libpq for PostgreSQL equals eu-stack's. Without them, the stack
+// ends in libpq.
 func TestLibraryWithFramePointers(t *testing.T) {
 	ruby := rubytest.Program(t, "ruby", "ruby")
 	if text, err := exec.Command(ruby, "-rpg", "-e", "0").CombinedOutput(); err != nil {
@@ -241,8 +243,8 @@ func startReady(t *testing.T, cmd *exec.Cmd) (pid int) {
 	return cmd.Process.Pid
 }
 
-// TestSignalHandlers: a stack through signal handlers equals eu-stack's. One of the handlers runs on a stack of its
-// own.
+// TestSignalHandlers: a stack that contains signal handlers equals eu-stack's. One of the handlers runs on a separate
+// stack.
 func TestSignalHandlers(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "signals")
 	gcc := rubytest.Program(t, "gcc", "gcc libc6-dev")

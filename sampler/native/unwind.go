@@ -8,10 +8,11 @@ import (
 // maxFrames bounds the frames of one native stack. The deepest of 70 tested ways to block has 377 frames.
 const maxFrames = 1024
 
-// ErrMachine is returned for a process of a machine whose stacks are not unwound yet.
+// ErrMachine is returned if ddtop cannot unwind stacks on the process's machine yet.
 var ErrMachine = errors.New("native stacks are read on x86_64 only")
 
-// errLoop means that a caller's frame is not further out than its callee's.
+// errLoop means that a caller's frame does not lie further outward than its callee's. Unwinding could then go on
+// forever.
 var errLoop = errors.New("it leads back")
 
 // Frame is one function of a native stack.
@@ -26,7 +27,7 @@ type Frame struct {
 // Stack is a native stack, innermost frame first.
 type Stack struct {
 	Frames []Frame
-	// Stopped says why the stack does not reach the thread's start. It is nil if it does.
+	// Stopped says why the stack does not reach the thread's start. It is nil if the stack reaches it.
 	Stopped error
 }
 
@@ -62,8 +63,8 @@ func (e *Stop) Error() string {
 // Unwind follows a stack outward from registers. It stops where a register that is needed is not known.
 func (s *Space) Unwind(regs Registers) Stack { return s.unwind(regs, &stackMemory{space: s}) }
 
-// UnwindCopied does for a running thread what Unwind does for a thread that stands still. copied has the bytes of its
-// stack, beginning at the address in the parameter from. Nothing else of the stack is read.
+// UnwindCopied is like Unwind, but for a thread that runs. It uses a copy of the thread's stack. copied has the copied
+// bytes, which begin at the address from. No other part of the stack is read.
 func (s *Space) UnwindCopied(regs Registers, from uint64, copied []byte) Stack {
 	return s.unwind(regs, &stackMemory{space: s, pieces: []stackPart{{from, copied}}, copied: true})
 }
@@ -111,7 +112,7 @@ func (s *Space) unwind(regs Registers, stack *stackMemory) Stack {
 	return out
 }
 
-// step turns the registers of a frame into its caller's. done is true if the frame has no caller.
+// step changes the registers of a frame into the registers of its caller. done is true if the frame has no caller.
 func (r *row) step(regs *Registers, stack *stackMemory) (done bool, err error) {
 	if r.registers[regReturn].kind == ruleLost {
 		return true, nil
@@ -142,7 +143,7 @@ func (r *row) step(regs *Registers, stack *stackMemory) (done bool, err error) {
 	if next.known>>regReturn&1 == 0 {
 		return false, fmt.Errorf("%w: no rule for the return address", errTable)
 	}
-	// Only the return from a signal handler may lead to another stack.
+	// A caller's frame must lie further outward. Only the return from a signal handler may lead to another stack.
 	if !r.signal && (next.SP() <= regs.SP() || next.known>>regRSP&1 == 0) {
 		return false, errLoop
 	}

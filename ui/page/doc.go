@@ -1,3 +1,4 @@
-// Package page has the interfaces of views. Each view is a package in a folder below this one, and has a line in
-// package ui's list of views. Views do not import each other. Packages widget and scene have what they share.
+// Package page has the interfaces that views implement. Each view is a package in a folder below this one, and has a
+// line in the list of views in package ui. Views do not import each other. What they share is in the packages widget
+// and scene.
 package page

@@ -12,13 +12,14 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// FindingID identifies a finding in successive pictures. A process has at most one finding of each rule.
+// FindingID identifies a finding from picture to picture. It is enough because a process has at most one finding of
+// each rule.
 type FindingID struct {
 	Of   *Member // nil for the shown process
 	Rule string
 }
 
-// ID returns the identity of the finding at an index. It is the zero value if the index has no finding.
+// ID returns the FindingID of the i-th finding. It is the zero value if there is no i-th finding.
 func (f *Findings) ID(i int) FindingID {
 	if i >= len(f.List) {
 		return FindingID{}
@@ -30,7 +31,7 @@ func (f *Findings) ID(i int) FindingID {
 	return id
 }
 
-// Index returns the place of a finding now. It is -1 if the finding is gone.
+// Index returns the present index of a finding in List. It is -1 if List does not have the finding.
 func (f *Findings) Index(id FindingID) int {
 	for i := range f.List {
 		if f.ID(i) == id {
@@ -43,22 +44,21 @@ func (f *Findings) Index(id FindingID) int {
 // Findings are the findings that a picture shows.
 type Findings struct {
 	List []findings.Finding
-	// Owners are the processes of the findings, one for each. It is nil if all belong to the process that is shown.
+	// Owners has the process of each finding in List. It is nil if all findings belong to the process that is shown.
 	Owners []*Member
-	// Note replaces the findings while there is nothing to judge yet.
+	// Note is a text that is shown instead of findings, while too little was measured to have any.
 	Note string
-	// Below is a text about the descendants of the shown process that can be watched, too. It is empty if there are
-	// none.
+	// Below is a text about descendants of the shown process that ddtop could also show. It is empty if there are none.
 	Below string
 	// Others names the worst active finding of other processes. It is empty if there is none.
 	Others string
-	// Young is true until memory was watched for long enough to find growth.
+	// Young is true until the memory has been watched for long enough to find that it grows.
 	Young bool
-	// Growing describes a growth of memory that is not long enough yet for a finding.
+	// Growing describes a growth of memory that has not lasted long enough for a finding.
 	Growing findings.Growing
 }
 
-// Current returns the active findings. In List, they come before the findings that have ended.
+// Current returns the active findings. They come first in List, before the findings that have ended.
 func (v *Findings) Current() []findings.Finding {
 	n := slices.IndexFunc(v.List, func(f findings.Finding) bool { return f.AgoNS != 0 })
 	if n < 0 {
@@ -67,7 +67,8 @@ func (v *Findings) Current() []findings.Finding {
 	return v.List[:n]
 }
 
-// Pool reports whether an active finding says that one of the given threads waits for a pool.
+// Pool reports whether one of the given threads waits for a pool, such as a connection pool, according to an active
+// finding.
 func (v *Findings) Pool(waiters []sampler.ThreadID) bool {
 	return slices.ContainsFunc(v.Current(), func(f findings.Finding) bool {
 		return f.ID == "pool_wait" && slices.ContainsFunc(f.Threads, func(id sampler.ThreadID) bool { return slices.Contains(waiters, id) })
@@ -76,10 +77,10 @@ func (v *Findings) Pool(waiters []sampler.ThreadID) bool {
 
 const (
 	noFindings = "no findings: nothing stands out in the last 10 s"
-	// noneNow is the first line if only the past has findings.
+	// noneNow is the first line if all findings have already ended.
 	noneNow = "no findings now"
-	// FiguresOf is the text beside the first finding, on screens of at least FiguresOfWidth columns. It is needed
-	// because the pictures below cover longer time spans.
+	// FiguresOf is a text beside the first finding, on screens of at least FiguresOfWidth columns. It names the time
+	// span that the findings are about, because the pictures below cover longer time spans.
 	FiguresOf      = "last 10 s"
 	FiguresOfWidth = 100
 )
@@ -115,7 +116,7 @@ func (f *Findings) GrowingText() string {
 		units.Bytes(g.FromBytes), units.Bytes(g.ToBytes), units.ProseDuration(g.SpanNS))
 }
 
-// BelowText says how many descendants of a process can be watched, too, and with which key.
+// BelowText says how many descendants of a process ddtop could also show, and which key shows them.
 func BelowText(p *sampler.Process, below int) string {
 	one, many := "process", "processes"
 	if strings.HasPrefix(p.Part, "master") {
@@ -128,13 +129,13 @@ func BelowText(p *sampler.Process, below int) string {
 	return units.Plural(below, one, many) + " below, tab watches " + them
 }
 
-// Notes are the user's notes with their times, such as "deploy rolled back". They are sorted by time.
+// Notes are the notes that the user wrote, each with its time, such as "deploy rolled back". They are sorted by time.
 type Notes []sampler.Note
 
-// MaxNotes limits the notes that are kept. Beyond it, the oldest note is dropped.
+// MaxNotes limits how many notes are kept. If there are more, the oldest note is dropped.
 const MaxNotes = 1000
 
-// RecordedNotes returns the notes that a recording has.
+// RecordedNotes returns the notes that a recording contains.
 func RecordedNotes(src sampler.Source, names *redact.Redactor) Notes {
 	r, ok := src.(interface{ Notes() []sampler.Note })
 	if !ok {
@@ -156,7 +157,7 @@ func (l *Notes) Add(n sampler.Note) {
 	}
 }
 
-// Last returns the newest note at or before a time, or nil if there is none.
+// Last returns the newest note that is not later than atNS. It returns nil if there is none.
 func (l Notes) Last(atNS int64) *sampler.Note {
 	for i := range slices.Backward(l) {
 		if l[i].AtNS <= atNS {

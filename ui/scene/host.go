@@ -11,8 +11,9 @@ import (
 // Member is one of several processes that ddtop shows.
 type Member struct {
 	Store *store.Store
-	// Number is the process's place in the order of joining, from 1 on. Path has the numbers of its ancestors, the
-	// outermost first, then its own. Sorted by path, processes are in the order of a tree.
+	// Number is the place of the process in the order in which processes joined, from 1 on. Path has the numbers of its
+	// ancestors, the outermost first, and at the end its own number. If processes are sorted by Path, each is followed
+	// by its descendants.
 	Number int
 	Parent int // PID; zero if not known
 	Path   []int
@@ -21,7 +22,7 @@ type Member struct {
 // PageID names a view.
 type PageID string
 
-// The views that keys, findings and other views lead to.
+// These are the views to which keys, findings and other views lead.
 const (
 	PageLive      PageID = "live" // timeline and flamegraph together
 	PageThreads   PageID = "threads"
@@ -36,30 +37,30 @@ const (
 	PageProcesses PageID = "processes" // absent if there is one process
 )
 
-// Offers says which optional views exist. There is a view of processes if there are several, and a view of requests
-// once a request or a job was seen.
+// Offers says which of the optional views exist. There is a view of processes if ddtop shows several processes. There
+// is a view of requests as soon as a request or a job was seen.
 type Offers struct{ Processes, Requests bool }
 
-// Host is the screen on which a page is shown. A page's keys and clicks change the page itself and the scene. For
-// everything else they call the Host.
+// Host is the screen on which a page is shown. The keys and clicks of a page change the page itself and the scene.
+// Everything else they do by calling the Host.
 type Host interface {
 	Showing() *Scene
 	Store() *store.Store
 	Message() *Message
-	// Refresh loads what the page shows and draws it. Draw only draws it.
+	// Refresh loads what the page shows and draws it. Draw draws it without loading it again.
 	Refresh()
 	Draw()
 	// Open shows another page.
 	Open(id PageID) tea.Cmd
-	// Leave remembers what is on the screen, so that esc can return to it. The caller calls the returned function when
-	// another page is shown.
+	// Leave remembers what is on the screen, so that esc can return to it. The caller opens another page and then calls
+	// the returned function.
 	Leave() (arrived func())
 	// GoToFinding shows what a finding is about. ShowFindings lists all findings.
 	GoToFinding(id FindingID) tea.Cmd
 	ShowFindings()
 	// ShowWait shows a wait on the timeline.
 	ShowWait(e *store.WaitEvent) tea.Cmd
-	// OpenProcess shows another process. Act does something with a process without leaving the view of processes.
+	// OpenProcess shows another process. Act performs an action on a process, and the view of all processes stays open.
 	OpenProcess(of *Member) tea.Cmd
 	Act(of *Member, a Action) tea.Cmd
 }
@@ -75,7 +76,7 @@ const (
 	RecordAction
 )
 
-// Focus is the part of the live view that the arrow keys and enter go to.
+// Focus is the part of the live view that receives the arrow keys and enter.
 type Focus uint8
 
 const (
@@ -83,7 +84,7 @@ const (
 	OnFlame
 )
 
-// Message is the text in the last line about the last key. The next key removes it.
+// Message is a text in the last line of the screen. It says what the last key did. The next key removes it.
 type Message struct {
 	Text    string
 	Problem bool     // the text reports a failure
@@ -101,24 +102,26 @@ func (l *Message) Fail(text string, paths ...string) {
 
 func (l *Message) Clear() { *l = Message{} }
 
-// Binding is one key of a view. The same value makes the key work, names it in the footer and explains it in the help,
-// so the three always agree.
+// Binding is one key of a view. The same value makes the key work, names it in the footer and explains it in the help.
+// So these three always agree.
 type Binding struct {
-	// Keys are the keys, as tea.KeyPressMsg.String names them.
+	// Keys are the names of the keys, as tea.KeyPressMsg.String returns them.
 	Keys []string
-	// Show is how the keys are written for people. Short has one or two words for the footer. If it is empty, the
-	// footer leaves the keys out. Help is the line of the help overlay.
+	// Show is how the keys are written for people. Short is a text of one or two words for the footer. If it is empty,
+	// the footer does not show the keys. Help is the text in the help.
 	Show, Short, Help string
-	// Footer is how the footer shows this key together with related keys. If it is empty, the footer writes Show.
+	// Footer is how the footer writes this key if it shows it together with related keys. If it is empty, the footer
+	// writes Show.
 	Footer string
-	// Always is true if the footer always shows the key, even if there is no room for others.
+	// Always is true if the footer shows the key even if there is no room for other keys.
 	Always bool
-	// When reports whether the key does anything now. If not, the footer leaves it out. Nil means always.
+	// When reports whether the key does anything now. If it does nothing, the footer leaves it out. A nil When means
+	// that the key always does something.
 	When func(Host) bool
 	Do   func(Host) tea.Cmd
 }
 
-// KeyMap is a view's bindings, the more important first.
+// KeyMap has the key bindings of a view, the most important first.
 type KeyMap struct {
 	Title    string
 	Bindings []Binding
@@ -136,8 +139,8 @@ func (k *KeyMap) Find(key string) *Binding {
 	return nil
 }
 
-// OfFirst returns the key maps without the bindings whose key an earlier map has, because the earlier map gets the
-// key.
+// OfFirst returns copies of the key maps. If two maps have the same key, the earlier map gets the key. So OfFirst
+// leaves the later binding out.
 func OfFirst(maps []*KeyMap) []KeyMap {
 	taken := make(map[string]bool)
 	out := make([]KeyMap, len(maps))
@@ -160,11 +163,11 @@ func OfFirst(maps []*KeyMap) []KeyMap {
 // MaxTerminal limits the width and the height of a picture, in cells.
 const MaxTerminal = 1000
 
-// Drag is a range of the time axis that the mouse is selecting, as columns of the axis.
+// Drag is a part of the time axis that the user is selecting with the mouse. It is given in columns of the axis.
 type Drag struct {
 	From, To int
-	// Before and Zoom are the selection and the zoom when the button was pressed. A drag restores them, because only a
-	// click selects.
+	// Before and Zoom are the selection and the zoom from the moment when the button was pressed. A press may have
+	// changed them. If it becomes a drag, they are restored, because only a click selects.
 	Before Selection
 	Zoom   flamegraph.Path
 }
@@ -181,17 +184,18 @@ func (sc *Scene) DrawDrag(a canvas.Area) {
 	a.Sub(from, 0, to-from+1, a.H).Restyle(func(s canvas.Style) canvas.Style { return canvas.Style{FG: s.FG, Attr: s.Attr ^ canvas.Reverse} })
 }
 
-// Zone is a part of the picture that can be clicked. The code that draws a part adds its Zone, so picture and clicks
-// always agree.
+// Zone is a part of the picture that can be clicked. The code that draws a part also adds its Zone. So what can be
+// clicked always agrees with the picture.
 type Zone struct {
 	At    canvas.Area
 	Press func(h Host, x, y int) tea.Cmd
 }
 
-// maxZones limits the zones of a picture to four for each row of the largest terminal.
+// maxZones limits how many zones a picture has: four for each row of the largest terminal.
 const maxZones = 4 * MaxTerminal
 
-// OnPress registers press for clicks into an area of the picture being drawn. x and y are relative to the area.
+// OnPress makes an area of the picture react to clicks. A click into the area calls press. x and y are relative to the
+// area.
 func (sc *Scene) OnPress(a canvas.Area, press func(h Host, x, y int) tea.Cmd) {
 	if a.W > 0 && a.H > 0 && len(sc.Zones) < maxZones {
 		sc.Zones = append(sc.Zones, Zone{a, press})

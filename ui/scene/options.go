@@ -19,37 +19,38 @@ import (
 )
 
 // An ExactSwitch switches exact mode (docs/reference/exact.md) of the shown process on and off. The screen calls Exact
-// and EndExact in the background, one at a time. It calls ExactStatus for each picture, so ExactStatus must not wait
-// for the other two.
+// and EndExact in the background, never both at the same time. It calls ExactStatus for each picture. So ExactStatus
+// must not wait for a running Exact or EndExact.
 type ExactSwitch interface {
-	// Exact puts the probes into the process. If it fails, nothing is in the process, and the error is a sentence with
-	// the reason and what to do.
+	// Exact puts the probes of exact mode into the process. If it fails, the process has no probes. The error is a
+	// sentence that says why, and what the user can do.
 	Exact(ctx context.Context) error
 	// EndExact removes the probes. If it fails, the error says why they may still be there.
 	EndExact() error
 	ExactStatus() sampler.ExactStatus
 }
 
-// A NativeSwitch switches C stacks of running threads (docs/reference/native.md) on and off. The screen calls Start and
-// End in the background, one at a time. On and Failed must not wait for them.
+// A NativeSwitch switches the reading of C stacks of running threads (docs/reference/native.md) on and off. The screen
+// calls Start and End in the background, never both at the same time. On and Failed must not wait for a running Start
+// or End.
 type NativeSwitch interface {
-	// Start fails with a sentence that has the reason and what to do.
+	// Start begins to read C stacks. If it fails, the error is a sentence that says why, and what the user can do.
 	Start(ctx context.Context) error
 	End() error
 	On() bool
-	// Failed returns why no stacks can be taken. It is empty if they can, or if that was not tried.
+	// Failed returns why no C stacks can be taken. It is empty if they can be taken, or if this was not tried.
 	Failed() string
 }
 
-// A HeapReader reads the heap of a process from outside, while the process runs on (docs/tasks/heap.md). Its methods
-// take seconds. The screen calls them in the background.
+// A HeapReader reads the heap of a process from outside, while the process continues to run (docs/tasks/heap.md). Its
+// methods take seconds, so the screen calls them in the background.
 type HeapReader interface {
-	// Count counts the objects. If the parameter memory is true, Count also returns what the resident memory consists
-	// of. These MemoryParts are nil if they cannot be read.
+	// Count counts the objects of the heap. If the parameter memory is true, it also returns what the resident memory
+	// consists of. The MemoryParts are nil if this cannot be read.
 	Count(ctx context.Context, memory bool) (*sampler.HeapCount, *sampler.MemoryParts, error)
-	// Explain returns lines of text: what holds the objects of a class, or the largest objects if class is empty.
-	// progress receives how many pages have been copied. hurry returns true as soon as the user wants the answer
-	// quickly. Then the rest is copied with a whole CPU, even if this exceeds the budget.
+	// Explain returns lines of text that say which objects refer to the objects of a class. If class is empty, they
+	// list the largest objects. progress receives how many pages have been copied. hurry returns true when the user
+	// wants the answer quickly. From then on the copying takes a whole CPU, even if this exceeds the budget.
 	Explain(ctx context.Context, class string, hurry func() bool, progress func(done, total int)) (string, error)
 }
 
@@ -67,57 +68,63 @@ const (
 type Options struct {
 	// Source is the process or recording to show. Run runs it and does not close it.
 	Source sampler.Source
-	// Group is shown instead of Source if it is not nil: several processes, each with its Source. Run follows it and
-	// does not close it.
+	// Group is shown instead of Source if it is not nil. It is a set of processes, each with its Source. Run follows
+	// the Group and does not close it.
 	Group sampler.Group
 	// Window is the time span on the screen, by default DefaultWindow. History is how much of the past is kept, by
 	// default DefaultHistory, and at least Window. Repaint is the time between two pictures, by default
 	// defaultRepaint.
 	Window, History, Repaint time.Duration
-	// Theme is one of Themes. Empty means auto.
+	// Theme is the name of one of the Themes. An empty name means "auto".
 	Theme string
 	// NoColor leaves colours out, as NO_COLOR in the environment does (https://no-color.org). ASCII draws with ASCII
 	// characters only.
 	NoColor, ASCII bool
-	// Redactor removes identifying data from everything, including snapshots and recordings. Nil removes nothing.
+	// Redactor removes data that identifies people or machines from everything, including snapshots and recordings. If
+	// it is nil, nothing is removed.
 	Redactor *redact.Redactor
-	// Args shows whole command lines in the table of processes, which may hold secrets. Redactor overrides it.
+	// Args shows whole command lines in the table of processes. They may contain secrets. If there is a Redactor, they
+	// are not shown.
 	Args bool
 	// NoMouse leaves the mouse to the terminal.
 	NoMouse bool
-	// Keys gives keys the meaning of other keys, by Bubble Tea's names: "f" → "space" (see CheckKey).
+	// Keys gives keys the meaning of other keys. The key "f" with the value "space" makes f do what space does (see
+	// CheckKey). The names are Bubble Tea's.
 	Keys map[string]string
 	// Rules are the rules of findings. Nil means all rules with their default thresholds. The caller must not change
 	// them after Run starts.
 	Rules *findings.Rules
-	// WaitThreshold hides shorter waits in lists of waits. Totals, shares and quantiles count all waits.
+	// WaitThreshold is the length below which lists of waits do not show a wait. Totals, shares and quantiles count all
+	// waits.
 	WaitThreshold time.Duration
 	// Folder is where snapshots are saved, by default the working folder.
 	Folder string
-	// Notice is shown at the bottom until the first key press, for example the file with the program's output.
+	// Notice is a text at the bottom of the screen that disappears at the first key press. For example, it names the
+	// file with the program's output.
 	Notice string
 	// Against is another recording with which the flamegraph and the top functions are compared. It may be nil.
 	Against *Against
 	// Exact switches exact mode on and off. It is nil if this is impossible: for a recording, and for several
 	// processes.
 	Exact ExactSwitch
-	// Native switches C stacks of running threads on and off. It is nil if this is impossible, as Exact is.
+	// Native switches C stacks of running threads on and off. It is nil if this is impossible, in the same cases as for
+	// Exact.
 	Native NativeSwitch
 	// Heap returns the reader of the heap of a process. It is nil if no heap can be read, as for a recording.
 	Heap func(pid int) HeapReader
-	// Below is true if the caller can also show the processes below the target. Run then returns ErrBelow when the
-	// user wants to see them.
+	// Below is true if the caller can also show the descendants of the target. When the user wants to see them, Run
+	// returns ErrBelow.
 	Below bool
-	// Replay is true if the Source is a recording. Then its end is not the end of a process.
+	// Replay is true if the Source is a recording. In this case the end of the Source is not the end of a process.
 	Replay bool
-	// Suspend lets ctrl-z and SIGTSTP stop ddtop and give the terminal back until ddtop goes on. Set it only if a shell
-	// can let ddtop go on.
+	// Suspend lets ctrl-z and SIGTSTP stop ddtop. The terminal is given back until ddtop is continued. It must be set
+	// only if there is a shell that can continue ddtop.
 	Suspend bool
 	// Input and Output are the terminal, by default standard input and output.
 	Input  io.Reader
 	Output io.Writer
 
-	// Tmux is true if the environment shows that the terminal is tmux's.
+	// Tmux is true if ddtop runs in tmux, according to the environment variables.
 	Tmux bool
 }
 
@@ -139,7 +146,7 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// A SwitchFollower is an ExactSwitch that also reports whether its process is followed by its thread switches
+// A SwitchFollower is an ExactSwitch that also reports whether ddtop follows its process by thread switches
 // (docs/reference/switches.md).
 type SwitchFollower interface {
 	SwitchStatus() sampler.SwitchStatus
@@ -154,7 +161,7 @@ type Against struct {
 	Builder *flamegraph.Builder
 }
 
-// spanNS is how long the recording is, in ns.
+// spanNS returns the length of the recording, in ns.
 func (x *Against) spanNS() int64 { return x.Weights.ToNS - x.Weights.FromNS }
 
 // About returns a text with the recording's name, its length, and the time of its end.
@@ -162,12 +169,14 @@ func (x *Against) About() string {
 	return fmt.Sprintf("%s: %s until %s", x.Name, units.ProseDuration(x.spanNS()), x.Process.WallTime(x.Weights.ToNS).Format("15:04:05"))
 }
 
-// Factor returns the factor that scales the recording's weights to the length of another snapshot.
+// Factor returns the factor by which the recording's weights must be multiplied to compare them with the snapshot of.
+// It is the ratio of their lengths.
 func (x *Against) Factor(of *flamegraph.Snapshot) float64 {
 	return float64(of.ToNS-of.FromNS) / float64(x.spanNS())
 }
 
-// threadPattern returns a thread's name without digits, because worker-1 of one process matches worker-7 of another.
+// threadPattern returns a thread's name without digits. Threads with the same pattern are compared: worker-1 of one
+// process matches worker-7 of another.
 func threadPattern(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' {
@@ -177,9 +186,9 @@ func threadPattern(name string) string {
 	}, name)
 }
 
-// RootLike returns a function that labels the recording's threads, so that they match threads of the shown process. A
-// thread gets the label that root gives to a thread with a similar name (threadPattern) in own, the process's
-// snapshot. If there is none, its label is its name.
+// RootLike returns a function that labels the recording's threads so that they match threads of the shown process. The
+// parameter own is the shown process's snapshot. A thread of the recording gets the label that root returns for a
+// thread with a similar name (threadPattern) in own. If there is no such thread, its label is its name.
 func (x *Against) RootLike(root func(sampler.ThreadID) string, own *flamegraph.Snapshot, dict *sampler.Dictionary) func(sampler.ThreadID) string {
 	if root == nil {
 		return nil

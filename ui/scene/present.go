@@ -14,11 +14,13 @@ import (
 // HidesNames reports whether names of directories, users and hosts are hidden.
 func (sc *Scene) HidesNames() bool { return sc.Presenting || sc.Opt.Redactor != nil }
 
-// HidesValues reports whether values of objects are hidden. They are never saved to files.
+// HidesValues reports whether the values of objects, such as Strings, are hidden. They are always hidden in saved
+// files.
 func (sc *Scene) HidesValues() bool { return sc.HidesNames() || sc.Saving }
 
-// Showable returns a text that may name files. If the view hides directories, it removes them from these names. paths
-// are paths that the text may contain. Showable recognizes them even if they have unusual characters.
+// Showable returns a text that may name files. If the view hides directories, Showable removes the directories from
+// these names. paths are paths that the text may contain. Showable recognizes these even if they have unusual
+// characters.
 func (sc *Scene) Showable(text string, paths ...string) string {
 	if !sc.HidesNames() {
 		return text
@@ -32,7 +34,7 @@ func (sc *Scene) Showable(text string, paths ...string) string {
 	return redact.BareText(text, paths...)
 }
 
-// ShowableState returns s with an error text that names no directories, if the view hides these.
+// ShowableState returns s. If the view hides directories, its error text names none.
 func (sc *Scene) ShowableState(s store.SourceState) store.SourceState {
 	if s.Err != nil && sc.HidesNames() {
 		s.Err = errors.New(sc.Showable(sc.Opt.Redactor.Error(s.Err)))
@@ -40,8 +42,8 @@ func (sc *Scene) ShowableState(s store.SourceState) store.SourceState {
 	return s
 }
 
-// ShowableFindings returns findings whose texts name no directories, if the view hides these. It changes the texts,
-// because findings that were made before the view hid directories still name files of their stacks, and their peers.
+// ShowableFindings returns findings. If the view hides directories, their texts name none. Findings that were made
+// before the view hid directories still name files and peers, so their texts must be changed.
 func (sc *Scene) ShowableFindings(of *store.Store, list []findings.Finding) []findings.Finding {
 	if !sc.HidesNames() {
 		return list
@@ -69,7 +71,7 @@ func (sc *Scene) Shareable() sampler.Process {
 	return sc.Process
 }
 
-// LeftOut describes what a file that is saved now leaves out. It is "" if the file holds everything.
+// LeftOut describes what is left out of a file that is saved now. It is "" if nothing is left out.
 func (sc *Scene) LeftOut() string {
 	switch {
 	case sc.Opt.Redactor != nil:
@@ -80,7 +82,8 @@ func (sc *Scene) LeftOut() string {
 	return ""
 }
 
-// LookAtSwitches updates the status of following thread switches. It reports whether the picture must change.
+// LookAtSwitches reads whether ddtop follows the process by thread switches. It reports whether the picture must
+// change.
 func (sc *Scene) LookAtSwitches() bool {
 	from, ok := sc.Opt.Exact.(SwitchFollower)
 	if !ok {

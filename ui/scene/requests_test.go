@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// TestRequestNames: a request without a known route and a job without a known class have a text instead of a name.
+// TestRequestNames: if a request has no known route, or a job no known class, a text is shown instead of its name.
 // Rates of requests are rounded.
 func TestRequestNames(t *testing.T) {
 	for _, c := range []struct {
@@ -29,8 +29,8 @@ func TestRequestNames(t *testing.T) {
 	}
 }
 
-// TestServingForms: if the room is small, the request is dropped before the address of the peer that the thread waits
-// for.
+// TestServingForms: a thread's text has its request, and the address of the peer that the thread waits for. If there is
+// little room, the request is left out first.
 func TestServingForms(t *testing.T) {
 	for _, c := range []struct {
 		state gvl.State
@@ -52,8 +52,8 @@ func TestServingForms(t *testing.T) {
 	}
 }
 
-// TestIdleServerIsOffered: a server without a request so far is recognized by the stacks of its threads, so it has
-// the view of requests. Other programs do not have it.
+// TestIdleServerIsOffered: a server that has not had a request yet is recognized by the stacks of its threads, so the
+// view of requests is offered. For other programs it is not.
 func TestIdleServerIsOffered(t *testing.T) {
 	for label, want := range map[string]bool{
 		"block in Puma::ThreadPool#spawn_thread": true, "Unicorn::HttpServer#worker_loop": true, "WEBrick::GenericServer#start": true,

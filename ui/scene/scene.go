@@ -11,9 +11,9 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// Scene is the input of a picture: the data of the last refresh, the shown time span, and the appearance of the
-// screen. Views read it to load, to draw and to describe. They change only Zones, the areas that react to a click, and
-// only while they draw. The Model makes the changes for keys and clicks.
+// Scene is the input of a picture: the data of the last refresh, the time span on the screen, and the appearance of the
+// screen. Views only read it when they load data, draw, or describe a selection. The exception is Zones, the areas that
+// react to a click, which views set while they draw. The Model makes the changes for keys and clicks.
 type Scene struct {
 	Span
 	style.Colors
@@ -22,11 +22,11 @@ type Scene struct {
 	Now    func() time.Time
 	Offers Offers
 	Page   PageID
-	// ThreadFrom is the page from which the page of one thread was opened. Focus is the part of the live view that
+	// ThreadFrom is the page from which the user opened the page of one thread. Focus is the part of the live view that
 	// receives the keys.
 	ThreadFrom PageID
 	Focus      Focus
-	// Opened is the request whose thread is shown.
+	// Opened is the request whose thread the user has opened.
 	Opened Opened
 	// Presenting is true if names are hidden (HidesNames).
 	Presenting    bool
@@ -35,14 +35,14 @@ type Scene struct {
 	Regions       Regions
 
 	Process sampler.Process
-	// Below is how many processes below the shown process can be watched, too.
+	// Below is how many descendants of the shown process ddtop could also show.
 	Below  int
 	Source store.SourceState
 	Exact  sampler.ExactStatus // zero if exact mode is not possible
 	// Switches is zero if thread switches cannot be followed.
 	Switches sampler.SwitchStatus
-	// States has the state of every thread at HeldNS. Moment is the sample of this time. HeldNS is AtNS. If
-	// the history does not reach AtNS, it is the time that was shown before.
+	// States has the state of every thread at the time HeldNS. Moment is the sample of this time. Usually HeldNS equals
+	// AtNS. If the history does not reach AtNS, HeldNS is the time that was shown before.
 	States []gvl.ThreadState
 	Moment *sampler.Sample
 	HeldNS int64
@@ -53,7 +53,8 @@ type Scene struct {
 	Figures      Figures
 	Findings     Findings
 	Notes        Notes
-	// Threads are the threads of the time shown. Weights has what the threads did in the time of WeightsOf.
+	// Threads are the threads of the time on the screen. Weights has what the threads did in the time that WeightsOf
+	// names.
 	Threads   Threads
 	Weights   flamegraph.Snapshot
 	WeightsOf FlameRange
@@ -73,8 +74,9 @@ type FlameRange struct {
 	Frozen         bool
 }
 
-// WeightsStale reports whether the flamegraph needs new weights. It does if the time or the time span has changed. A
-// live flamegraph covers many seconds, so it gets new weights only from time to time, but more often at first.
+// WeightsStale reports whether the flamegraph needs new weights. It needs them if the moment or the length of the time
+// span has changed. A live flamegraph covers many seconds, so it gets new weights only from time to time, but more
+// often at first.
 func (sc *Scene) WeightsStale() bool {
 	const leastNS, secondNS, parts = int64(500e6), int64(1e9), 120
 	of := sc.WeightsOf
@@ -84,9 +86,9 @@ func (sc *Scene) WeightsStale() bool {
 	return sc.AtNS-of.AtNS >= min(max(leastNS, min(secondNS, sc.WindowNS/30), sc.WindowNS/parts), (sc.AtNS-sc.OldestNS)/2)
 }
 
-// Axis returns the number of cells of the time axis and the time span that it covers. A cell is a whole number of the
-// timeline's columns, so the picture moves by whole cells and does not flicker. The number of cells is chosen so that
-// the span is close to the window and the cells fit the terminal's columns.
+// Axis returns the number of cells of the time axis, and the time span that the axis covers. A cell covers a whole
+// number of the timeline's columns, so the picture moves by whole cells and does not flicker. Axis chooses the number
+// of cells so that the time span is close to the window, and the cells fit the terminal.
 func Axis(windowNS int64, cols int, columnNS int64) (cells int, spanNS int64) {
 	cols = max(cols, 1)
 	each := max((windowNS+int64(cols)*columnNS-1)/(int64(cols)*columnNS), 1) * columnNS
@@ -95,15 +97,15 @@ func Axis(windowNS int64, cols int, columnNS int64) (cells int, spanNS int64) {
 }
 
 const (
-	// shiftNS is the shortest time between two moves of a live time axis, in ns. A move repaints nearly every cell of
-	// the timeline. It makes most of the bytes to the terminal, and is unpleasant to watch.
+	// shiftNS is the shortest time between two moves of a live time axis, in ns. Each move draws nearly every cell of
+	// the timeline again. This causes most of the bytes for the terminal, and frequent moves are unpleasant to watch.
 	shiftNS = int64(500e6)
-	// shiftShare limits the length of a move to a part of the axis: cells/shiftShare cells.
+	// shiftShare limits how far the axis moves at once: by at most cells/shiftShare cells.
 	shiftShare = 20
 )
 
-// TimeWindow returns the two ends of the time axis. The axis ends at the moment that is shown. If the cells of a live
-// picture are short, the axis moves by several whole cells at a time, and stands still in between.
+// TimeWindow returns the two ends of the time axis. The axis ends at the moment on the screen. If the cells of a live
+// picture are short, the axis moves by several whole cells at once, and does not move in between.
 func (sc *Scene) TimeWindow(tl *timeline.Timeline, spanNS int64, cells int) (fromNS, toNS int64) {
 	fromNS, toNS = tl.Window(sc.AtNS, spanNS, cells)
 	if sc.Frozen || sc.Source.Done {
@@ -121,7 +123,7 @@ func (sc *Scene) TimeWindow(tl *timeline.Timeline, spanNS int64, cells int) (fro
 	return end - (toNS - fromNS), end
 }
 
-// NowWord returns the word for the end of the time shown: "now", "then" or "end".
+// NowWord returns the word for the end of the time on the screen: "now", "then" or "end".
 func (sc *Scene) NowWord() string {
 	switch {
 	case sc.Frozen:
@@ -150,32 +152,36 @@ func (sc *Scene) StackWord() string {
 }
 
 const (
-	// MinWidth and MinHeight are the size of the smallest terminal in which the screen is useful.
+	// MinWidth and MinHeight are the size of the smallest terminal on which the screen is useful.
 	MinWidth, MinHeight = 60, 15
-	// WideWidth is the width from which on groups open automatically, and four shares and long descriptions fit.
+	// WideWidth is the least width at which groups open automatically. At this width there is room for four shares and
+	// for long descriptions.
 	WideWidth = 100
-	// MinTimelineColumns and MinFlameRows are the columns and rows that these parts get at least on a terminal of
-	// 80x24.
+	// MinTimelineColumns and MinFlameRows are the least width of the timeline's cells and the least height of the
+	// flamegraph, on a terminal of 80x24.
 	MinTimelineColumns = 36
 	MinFlameRows       = 6
-	// MaxLanes limits how many GVL lanes are drawn. Each ractor has a lane.
+	// MaxLanes limits how many GVL lanes are drawn. A GVL lane shows over time how the GVL of one ractor was used.
 	MaxLanes = 8
-	// MaxRows limits the rows of the timeline's list: threads and groups.
+	// MaxRows limits the rows of the timeline: the rows of threads and of groups.
 	MaxRows = 1 << 16
 )
 
 // Regions has the places of all parts of the screen. Rows are counted from the top.
 type Regions struct {
 	w, h int
-	// Head, Findings, Gauges and Axis are rows. FindingRows is the number of rows for findings, 2 to 4.
+	// Head, Findings, Gauges and Axis are the rows of the screen at which these parts begin. FindingRows is the number
+	// of rows for findings, 2 to 4.
 	Head, Findings, FindingRows, Gauges, Axis int
-	// Rows is the timeline's first row, and RowCount their number. Lanes and LaneCount are the same for GVL lanes.
+	// Rows is the first row of the timeline, and RowCount the number of its rows. Lanes and LaneCount are the same for
+	// the GVL lanes.
 	Rows, RowCount, Lanes, LaneCount int
-	// RowBudget is how many rows the timeline can have at most.
+	// RowBudget is the largest number of rows that the timeline can get.
 	RowBudget int
 	// Legend is the row of the legend, under the lanes. It is zero if there is none.
 	Legend int
-	// Rule is the line above the flamegraph. Flame is the flamegraph's first row, and FlameRows their number.
+	// Rule is the row of the line above the flamegraph. Flame is the first row of the flamegraph, and FlameRows the
+	// number of its rows.
 	Rule, Flame, FlameRows int
 	// Detail and Footer are the last rows. On a small terminal they are the same row.
 	Detail, Footer int
@@ -183,21 +189,21 @@ type Regions struct {
 	NameW, NowW, CellsX, CellsW, SharesW int
 }
 
-// Demand is how much room the parts of the screen need.
+// Demand is how much room the parts of the screen need at this time.
 type Demand struct {
 	// Rows is the number of timeline rows, Lanes the number of GVL lanes. FlameRows is the depth of the flamegraph. It
 	// is zero until it is known.
 	Rows, Lanes, FlameRows int
-	// Longest is the columns that the longest name needs, its indentation included.
+	// Longest is how many columns the longest name in the timeline needs, including its indentation.
 	Longest int
-	// Spaced puts blank rows between the parts if the terminal is high enough.
+	// Spaced is true if blank rows are wanted between the parts. They are drawn if the terminal is high enough.
 	Spaced bool
-	// Timeline is true if the page has only the timeline. Its cells then get two thirds of the width.
+	// Timeline is true if the page shows only the timeline. The cells of the timeline then get two thirds of the width.
 	Timeline bool
 }
 
-// findingRows is the height of the findings. It does not depend on the length of their text, so that the screen does
-// not jump when a finding comes or goes.
+// findingRows returns how many rows the findings get. This number depends only on the size of the screen, and not on
+// the length of their text. Otherwise the screen would jump when a finding comes or goes.
 func findingRows(w, h int) int {
 	switch {
 	case h >= 46:
@@ -208,10 +214,11 @@ func findingRows(w, h int) int {
 	return 2
 }
 
-// spacedHeight is the height from which on there is room for blank rows.
+// spacedHeight is the least height of a screen that has room for blank rows between its parts.
 const spacedHeight = 30
 
-// legendHeight is the height from which on the legend has its own row. Below it, a selection hides the legend.
+// legendHeight is the least height of a screen on which the legend has its own row. On a lower screen, the legend is
+// hidden while something is selected.
 const legendHeight = 30
 
 // NewRegions divides a terminal of w columns and h rows among the parts of the screen.
@@ -239,8 +246,8 @@ func NewRegions(w, h int, d Demand) Regions {
 		legend = 1
 	}
 	left -= legend
-	// The flamegraph gets two fifths of the rows that are left, or less if it is not that deep. It also gets the rows
-	// that the timeline does not need.
+	// The flamegraph gets two fifths of the remaining rows, or fewer if it is not so deep. It also gets the rows that
+	// the timeline does not need.
 	least := MinFlameRows
 	if h < 24 {
 		least = 3
@@ -294,5 +301,5 @@ func NewRegions(w, h int, d Demand) Regions {
 	return r
 }
 
-// ShareW is the width of a column of shares, with the space before it.
+// ShareW is the width of a column of shares, including the space before the column.
 const ShareW = 6

@@ -20,39 +20,43 @@ import (
 type Served struct {
 	// Seen is true if any request or job was seen since ddtop started.
 	Seen bool
-	// Running are the requests in progress at the moment shown, the oldest first. ServingOf has each thread's work.
+	// Running are the requests in progress at the moment on the screen, the oldest first. ServingOf has what each
+	// thread works for.
 	Running   []account.Request
 	ServingOf map[sampler.ThreadID]sampler.Serving
-	// Last is the request that ended last, while none is in progress. It is nil if none is remembered.
+	// Last is set if no request is in progress: it is the request that ended last. It is nil if no such request is
+	// remembered.
 	Last *account.Request
-	// Endpoints are the routes and the classes of jobs in the time shown, the one with the most time first.
+	// Endpoints are the routes and the classes of jobs in the time on the screen. The one with the most time comes
+	// first.
 	Endpoints []account.Endpoint
-	// Lengths has the lengths of all requests that began and ended in the time shown. PerSecond is how many requests
-	// ended per second.
+	// Lengths has the durations of all requests that began and ended in the time on the screen. PerSecond is how many
+	// requests ended per second.
 	Lengths gvl.Histogram
-	// Queued has the times that these requests waited before a thread took them.
+	// Queued has the times that these requests waited before a thread took them, in ns.
 	Queued    gvl.Histogram
 	slackNS   int64 // mean error of Lengths
 	PerSecond float64
-	// AtLeast is true if too many requests were missed. Then PerSecond is a lower bound, and Lengths are only of the
-	// requests that were seen.
+	// AtLeast is true if ddtop missed too many requests. In this case PerSecond is a lower bound, and Lengths has only
+	// the requests that ddtop saw.
 	AtLeast bool
 	WaitNS  int64 // how long all threads together waited for the GVL in the time shown
-	// LeftOut is how many requests and jobs were not recorded one by one, because too many were in progress.
+	// LeftOut is how many requests and jobs were not recorded one by one, because too many were in progress at the same
+	// time.
 	LeftOut uint64
-	// RoutesFromNS is set if endpoints are known only for the later part of the time shown. It is the time at which
-	// this part begins. Otherwise it is zero.
+	// RoutesFromNS is set if endpoints are known only for the later part of the time on the screen. It is the beginning
+	// of this part. Otherwise it is zero.
 	RoutesFromNS int64
-	// Fibers are the fibers that wait, by the last reading. It is nil if there was no reading, or if an earlier moment
-	// is shown. fibersNS is the age of the reading, in ns.
+	// Fibers are the waiting fibers, as ddtop last read them. It is nil if ddtop has not read them, or if an earlier
+	// moment is on the screen. fibersNS is how long ago they were read, in ns.
 	Fibers   *sampler.Fibers
 	fibersNS int64
-	// Server records whether code of a server or a job runner was seen, even without a request.
+	// Server says whether code of a server or a job runner was seen, even if no request was.
 	Server serverSeen
 }
 
-// Load updates the requests of the moment shown. If endpoints is true, it also updates the endpoints of the time
-// shown. Callers set endpoints when they compute new weights.
+// Load updates the requests to the moment on the screen. If endpoints is true, it also updates the endpoints to the
+// time on the screen. Callers set it when they compute new weights.
 func (s *Served) Load(sc *Scene, r *store.Reading, endpoints bool) {
 	if sc.Frozen {
 		s.Running = r.Requests.At(sc.AtNS)
@@ -107,9 +111,10 @@ func (s *Served) Load(sc *Scene, r *store.Reading, endpoints bool) {
 	s.Seen = s.Seen || len(s.Running) > 0 || len(s.Endpoints) > 0
 }
 
-// Length returns a quantile of the lengths of requests: Length(0.95) is the length that 95 % of them did not exceed.
-// Only requests that began and ended in the time shown count. It is "–" if there are none. If half of the lengths may
-// be wrong by much, Length returns an upper bound ("≤"). All quantiles have the same precision.
+// Length returns a quantile of the durations of requests: Length(0.95) is the duration that 95 % of them did not
+// exceed. It counts only requests that began and ended in the time on the screen. It returns "–" if there are none. If
+// half of the durations may be wrong by much, Length returns an upper bound ("≤"). All quantiles have the same
+// precision.
 func (s *Served) Length(q float64) string {
 	if n, _ := s.Lengths.Count(); n == 0 {
 		return "–"
@@ -118,7 +123,8 @@ func (s *Served) Length(q float64) string {
 	return LengthText(s.Lengths.Quantile(q)+slack, slack > 0)
 }
 
-// QuantileName returns the name of Length(q): "p95", or "p95 seen" if too many requests were missed.
+// QuantileName returns the name of the quantile that Length(q) returns: "p95". If too many requests were missed, it is
+// "p95 seen".
 func (s *Served) QuantileName(q float64) string {
 	name := fmt.Sprintf("p%g", q*100)
 	if s.AtLeast {
@@ -127,7 +133,8 @@ func (s *Served) QuantileName(q float64) string {
 	return name
 }
 
-// LengthText returns a request's length as text. If atMost is true, it adds "≤", because the request may be shorter.
+// LengthText returns a request's duration as text. If atMost is true, ns is an upper bound, and the text begins with
+// "≤".
 func LengthText(ns int64, atMost bool) string {
 	if atMost {
 		return "≤" + units.Duration(ns)
@@ -135,7 +142,7 @@ func LengthText(ns int64, atMost bool) string {
 	return units.Duration(ns)
 }
 
-// QueuedText says how long requests had waited before a thread took them. It is empty if this is known of no request.
+// QueuedText says how long requests waited before a thread took them. It is empty if this is not known for any request.
 func (s *Served) QueuedText() string {
 	n, longest := s.Queued.Count()
 	if n == 0 {
@@ -144,10 +151,10 @@ func (s *Served) QueuedText() string {
 	return fmt.Sprintf("queued p50 %s p95 %s max %s before", units.Duration(s.Queued.Quantile(.5)), units.Duration(s.Queued.Quantile(.95)), units.Duration(longest))
 }
 
-// oldLookNS is an age, in ns. If the last reading of fibers is older, the screen shows its age.
+// oldLookNS is an age, in ns. If fibers were last read longer ago than this, the screen shows the age of the reading.
 const oldLookNS = int64(2e9)
 
-// FibersText counts the fibers that wait, or is "": "400 fibers wait", "400 fibers wait (as of 4 s ago)".
+// FibersText says how many fibers wait: "400 fibers wait", "400 fibers wait (as of 4 s ago)". It is "" if none wait.
 func (s *Served) FibersText() string {
 	if s.Fibers == nil || len(s.Fibers.List) == 0 {
 		return ""
@@ -159,7 +166,7 @@ func (s *Served) FibersText() string {
 	return text
 }
 
-// RunningText counts the requests in progress: "5 running", "4 requests, 1 job running".
+// RunningText says how many requests and jobs are in progress: "5 running", "4 requests, 1 job running".
 func (s *Served) RunningText() string {
 	jobs := 0
 	for i := range s.Running {
@@ -175,7 +182,7 @@ func (s *Served) RunningText() string {
 	return units.Plural(requests, "request", "requests") + ", " + units.Plural(jobs, "job", "jobs") + " running"
 }
 
-// PerSecondText writes how many requests end per second: "58", "0.3". It is "≥58" if n is a lower bound.
+// PerSecondText returns how many requests end per second, as text: "58", "0.3". It is "≥58" if n is a lower bound.
 func PerSecondText(n float64, atLeast bool) string {
 	if atLeast && n >= 0.05 {
 		return "≥" + PerSecondText(n, false)
@@ -191,7 +198,7 @@ func PerSecondText(n float64, atLeast bool) string {
 	return units.Count(int64(n + 0.5))
 }
 
-// EndpointName returns the name by which the screen shows an endpoint.
+// EndpointName returns the name that the screen shows for an endpoint.
 func EndpointName(kind sampler.WorkKind, name string) string {
 	switch {
 	case name != "":
@@ -202,8 +209,8 @@ func EndpointName(kind sampler.WorkKind, name string) string {
 	return "(route not known)"
 }
 
-// RequestOf returns the route or class that a thread works for at the moment shown. It is empty if there is none, or
-// if it is not known.
+// RequestOf returns the route or the class of jobs that a thread works for at the moment on the screen. It is empty if
+// there is none, or if it is not known.
 func (sc *Scene) RequestOf(id sampler.ThreadID) string {
 	at, ok := sc.Served.ServingOf[id]
 	if !ok || at.Work == 0 {
@@ -216,8 +223,8 @@ func (sc *Scene) RequestOf(id sampler.ThreadID) string {
 	return canvas.Clean(EndpointName(w.Kind, w.Endpoint))
 }
 
-// Asks describes the statement that a thread sends, and the exception that it handles, at the moment shown: "SELECT
-// orders WHERE id = ?", "handling IOError".
+// Asks describes the statement that a thread currently sends to a database or service, and the exception that it
+// handles: "SELECT orders WHERE id = ?", "handling IOError".
 func (sc *Scene) Asks(at sampler.Serving) string {
 	s := canvas.Clean(sc.Dict.Statement(at.Statement))
 	if e := canvas.Clean(sc.Dict.Exception(at.Exception)); e != "" {
@@ -229,8 +236,8 @@ func (sc *Scene) Asks(at sampler.Serving) string {
 	return s
 }
 
-// holderOf returns the thread that holds a ractor's GVL at the moment shown. It is zero if no thread does, or if the
-// holder is not known.
+// holderOf returns the thread that holds a ractor's GVL at the moment on the screen. It is zero if no thread holds it,
+// or if the holder is not known.
 func (sc *Scene) holderOf(ractor sampler.RactorID) sampler.ThreadID {
 	for i := range sc.States {
 		if s := &sc.States[i]; s.Ractor == ractor && s.State.Held() {
@@ -240,7 +247,8 @@ func (sc *Scene) holderOf(ractor sampler.RactorID) sampler.ThreadID {
 	return 0
 }
 
-// whoIs names a thread by its request, the longest form first: "GET reports#build (tp 003)", "GET reports#build".
+// whoIs returns texts that name a thread by its request: "GET reports#build (tp 003)", "GET reports#build". The longest
+// form comes first.
 func (sc *Scene) whoIs(id sampler.ThreadID) []string {
 	name := canvas.Clean(gvl.ThreadName(id, sc.Dict))
 	if of := sc.RequestOf(id); of != "" {
@@ -268,8 +276,8 @@ func (sc *Scene) RequestForms(ts gvl.ThreadState) []string {
 	return forms
 }
 
-// OwnPlace returns the innermost frame of the program's own code, with its file and line. If a stack has no own code,
-// it returns the innermost frame that is written in Ruby. It returns "" if there is none.
+// OwnPlace returns the innermost frame of the program's own code, with its file and line. If the stack has no such
+// frame, OwnPlace returns the innermost frame that is written in Ruby. It returns "" if there is none.
 func OwnPlace(dict *sampler.Dictionary, stack sampler.StackID) string {
 	text := func(f *sampler.Frame) string {
 		if ext := filepath.Ext(f.Path); ext != "" && ext != ".rb" && !f.C { // a template's method has a generated name
@@ -294,8 +302,8 @@ func OwnPlace(dict *sampler.Dictionary, stack sampler.StackID) string {
 	return style.CodeLine(canvas.Clean(p.String()), style.LineIn(filepath.Base(p.Path), line, false))
 }
 
-// ServingForms adds a thread's request to the texts for what the thread does, if there is room for both. A narrow
-// screen still shows what the thread waits for, rather than the request.
+// ServingForms adds a thread's request to the texts that say what the thread does, if there is room for both. On a
+// narrow screen the request is left out, because it is more important what the thread waits for.
 func ServingForms(s gvl.State, forms []string, request string) []string {
 	if s.Held() || s == gvl.Native {
 		return []string{forms[0] + "  " + request} // the drawing code cuts it to fit
@@ -313,24 +321,25 @@ func ServingForms(s gvl.State, forms []string, request string) []string {
 	return append(with, forms...)
 }
 
-// serverClasses are beginnings of the names of methods that only servers and job runners have. Read-only.
+// serverClasses are the beginnings of method names that occur only in servers and job runners. It must not be changed.
 var serverClasses = []string{"Puma::", "Unicorn::", "Pitchfork::", "WEBrick::", "Falcon::", "Async::HTTP::Server", "Thin::", "PhusionPassenger::",
 	"Iodine", "Agoo", "Sidekiq::", "Resque::", "Delayed::Worker", "GoodJob::", "SolidQueue::", "Que::", "Shoryuken::", "Karafka::"}
 
 const (
 	// serverEachNS is the interval between two searches of the threads for methods of serverClasses, in ns.
 	serverEachNS = int64(1e9)
-	// maxServerThreads and maxServerFrames limit the threads of a search, and the frames of each.
+	// maxServerThreads limits how many threads a search examines, and maxServerFrames how many frames of each.
 	maxServerThreads, maxServerFrames = 100, 100
 )
 
-// serverSeen records whether a process is a server or a job runner. Then it has requests to show, even while idle.
+// serverSeen says whether a process is a server or a job runner. For such a process the view of requests is offered,
+// even while it is idle.
 type serverSeen struct {
 	Met      bool
 	lookedNS int64
 }
 
-// search searches the stacks of a sample for serverClasses, at most once a second.
+// search looks for methods of serverClasses on the stacks of a sample, at most once a second.
 func (s *serverSeen) search(dict *sampler.Dictionary, m *sampler.Sample) {
 	if s.Met || s.lookedNS != 0 && m.TimeNS-s.lookedNS < serverEachNS && m.TimeNS >= s.lookedNS {
 		return
@@ -361,16 +370,16 @@ func ofServer(label string) bool {
 	return false
 }
 
-// EndpointKey names a route or a class of jobs. Other is true for the row that adds up all endpoints without a row of
-// their own.
+// EndpointKey names a route or a class of jobs. Other is true for the row that adds up all endpoints that have no row
+// of their own.
 type EndpointKey struct {
 	Kind  sampler.WorkKind
 	Name  string
 	Other bool
 }
 
-// Number returns the ID by which weights name the endpoint. It is zero for the zero key, and NoEndpoint if no weight
-// belongs to the endpoint.
+// Number returns the ID that the endpoint has in the weights. It is zero for the zero key. It is NoEndpoint if no
+// weight belongs to the endpoint.
 func (k EndpointKey) Number(r *store.Reading) flamegraph.EndpointID {
 	if k == (EndpointKey{}) {
 		return 0
@@ -381,5 +390,5 @@ func (k EndpointKey) Number(r *store.Reading) flamegraph.EndpointID {
 	return flamegraph.NoEndpoint
 }
 
-// String returns the name that the screen shows.
+// String returns the name that the screen shows for the endpoint.
 func (k EndpointKey) String() string { return canvas.Clean(EndpointName(k.Kind, k.Name)) }

@@ -7,18 +7,21 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// Span is the time span that is shown. It is WindowNS long and ends at AtNS.
+// Span is the time span on the screen. It is WindowNS long and ends at AtNS.
 type Span struct {
 	WindowNS int64
-	// Frozen is true if AtNS does not change. Otherwise the picture is live: AtNS is the time of the newest sample.
+	// Frozen is true if AtNS stays the same. If it is false, the picture is live: AtNS is the time of the newest
+	// sample.
 	Frozen bool
 	AtNS   int64
-	// liveNS is the window to return to when the picture is live again. It is zero unless Show has changed the window.
+	// liveNS is the length of the window that is restored when the picture becomes live again. It is zero unless Show
+	// has changed the window.
 	liveNS int64
-	// OldestNS and LastNS are the edges of the history, 0 before the first sample. KeepNS is its maximum length.
+	// OldestNS and LastNS are the times of the oldest and the newest data in the history, 0 before the first sample.
+	// KeepNS is the maximum length of the history.
 	OldestNS, LastNS, KeepNS int64
 
-	// Playing is true if the shown moment advances at speed times real time. A speed of zero means real time.
+	// Playing is true if AtNS advances by itself, at speed times real time. A speed of zero means real time.
 	Playing bool
 	speed   float64
 	played  time.Time // when the shown moment last advanced; zero before the first time
@@ -31,11 +34,11 @@ var Windows = []time.Duration{time.Second, 2 * time.Second, 5 * time.Second, 10 
 // speeds are the speeds that the keys + and - choose from.
 var speeds = []float64{0.1, 0.25, 0.5, 1, 2, 5, 10, 30}
 
-// seekParts is the number of steps in which the keys , and . go through the history.
+// seekParts divides the history into steps. The keys , and . move by one step.
 const seekParts = 10
 
-// maxPlayStep limits the real time by which playing advances from one picture to the next. So it does not jump if
-// ddtop was stopped for a while.
+// maxPlayStep limits how far playing advances from one picture to the next, in real time. Without it, playing would
+// jump after ddtop was stopped for a while.
 const maxPlayStep = time.Second
 
 // Freeze freezes a live picture at the newest sample.
@@ -45,7 +48,7 @@ func (s *Span) Freeze() {
 	}
 }
 
-// goLive makes the picture live again, and restores the window that Show has changed.
+// goLive makes the picture live again. If Show has changed the length of the window, goLive restores it.
 func (s *Span) goLive() {
 	if s.Frozen = false; s.liveNS != 0 {
 		s.WindowNS, s.liveNS = s.liveNS, 0
@@ -61,12 +64,12 @@ func (s *Span) ToggleFreeze() {
 	}
 }
 
-// Bounded returns the moment nearest to ns that can be shown.
+// Bounded returns the moment that can be shown and is nearest to ns.
 func (s *Span) Bounded(ns int64) int64 { return max(s.OldestNS+store.ColumnNS, min(ns, s.LastNS)) }
 
-// AxisNS returns the length of a time axis: the window, or only its known part if the history is shorter. The known
-// part is rounded up, so that the axis does not change with every picture. Up to 5 s it is rounded to half seconds.
-// Above, it is rounded to whole seconds, or to a thirtieth of the window if this is more.
+// AxisNS returns the length of the time axis. This is the window, or only its known part if the history is shorter. The
+// known part is rounded up, so that the axis does not change with every picture. Up to 5 s it is rounded to half
+// seconds. A longer part is rounded to whole seconds, or to a thirtieth of the window if this is more.
 func (s *Span) AxisNS() int64 {
 	const secondNS, parts, first = int64(1e9), 30, int64(5e9)
 	known, step := s.AtNS-s.OldestNS, max(secondNS, s.WindowNS/parts)
@@ -76,13 +79,14 @@ func (s *Span) AxisNS() int64 {
 	return min(max((known+step-1)/step*step, step), s.WindowNS)
 }
 
-// StepNS is how far one key press moves in time.
+// StepNS returns how far a single key press moves in time, in ns.
 func (s *Span) StepNS() int64 { return max(s.WindowNS/30, store.ColumnNS) }
 
-// SeekNS is how far the keys , and . move in time.
+// SeekNS returns how far the keys , and . move in time, in ns.
 func (s *Span) SeekNS() int64 { return max((s.LastNS-s.OldestNS)/seekParts, store.ColumnNS) }
 
-// Move moves the shown moment by ns. Past the newest sample the picture is live again.
+// Move moves the moment on the screen by ns. If this would be later than the newest sample, the picture becomes live
+// again.
 func (s *Span) Move(ns int64) {
 	if s.LastNS == 0 || !s.Frozen && ns > 0 {
 		return
@@ -121,7 +125,8 @@ func (s *Span) Show(fromNS, toNS int64) {
 	s.Frozen, s.AtNS, s.WindowNS = true, min(toNS, s.LastNS), max(toNS-fromNS, store.ColumnNS)
 }
 
-// TogglePlay plays from the moment that is shown, or from the beginning if the end is shown.
+// TogglePlay begins or ends playing the history. It begins at the moment on the screen, or at the beginning of the
+// history if its end is shown.
 func (s *Span) TogglePlay() {
 	if s.LastNS == 0 {
 		return
@@ -146,8 +151,8 @@ func (s *Span) ChangeSpeed(d int) {
 	s.speed = speeds[max(0, min(i, len(speeds)-1))]
 }
 
-// PlayOn advances the shown moment by the time since the last picture, and reports whether it did so. It stops at the
-// end: the last moment of a recording, or the present of a live process.
+// PlayOn advances the moment on the screen by the time since the last picture. It reports whether it did. It stops at
+// the last moment of a recording, or at the newest sample of a live process.
 func (s *Span) PlayOn(now time.Time) bool {
 	s.Playing = s.Playing && s.Frozen // space or ] has led back to now
 	if !s.Playing {

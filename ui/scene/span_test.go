@@ -7,7 +7,8 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// TestSpan: the moment shown stays within the history. The way back to now restores the previous window.
+// TestSpan: the moment on the screen stays within the history. When the picture becomes live again, its window has the
+// previous length.
 func TestSpan(t *testing.T) {
 	const sec = int64(time.Second)
 	s := Span{WindowNS: 30 * sec, KeepNS: 60 * sec, AtNS: 100 * sec}

@@ -12,13 +12,15 @@ import (
 )
 
 const (
-	// LeastNow is the least height of the list of places where threads are now, with its rule, in rows.
+	// LeastNow is the least height, in rows, of the list of places where threads are now. It includes the line above
+	// the list.
 	LeastNow = 5
-	// placeFrames is how many frames StackText writes. A frame such as IO#gets alone says little without its callers.
+	// placeFrames is how many frames of a stack StackText writes. A single frame such as IO#gets says little without
+	// its callers.
 	placeFrames = 5
 )
 
-// ThreadStack returns the stack of a thread at the moment shown. It is empty if it is not known.
+// ThreadStack returns the stack of a thread at the moment on the screen. It is empty if the stack is not known.
 func (sc *Scene) ThreadStack(th *Thread) (title string, lines []string) {
 	if th == nil || !th.Known {
 		return "", nil
@@ -26,7 +28,7 @@ func (sc *Scene) ThreadStack(th *Thread) (title string, lines []string) {
 	return canvas.Clean(th.Name + ": " + gvl.Describe(th.State, sc.Dict)), sc.FrameLines(th.State)
 }
 
-// FrameLines writes the frames of a thread's stack.
+// FrameLines returns the frames of a thread's stack as lines of text.
 func (sc *Scene) FrameLines(st gvl.ThreadState) (lines []string) {
 	for _, id := range sc.Dict.Frames(st.Stack, nil) {
 		f := sc.Dict.Frame(id)
@@ -36,7 +38,8 @@ func (sc *Scene) FrameLines(st gvl.ThreadState) (lines []string) {
 	return lines
 }
 
-// stackLine is a line of a stack: a frame, or a run of frames that are not the program's own, with its text.
+// stackLine is a line of a stack. It is a frame, or a run of library frames that are folded into one line, with its
+// text.
 type stackLine struct {
 	frame sampler.FrameID // zero for a run
 	run   string
@@ -46,8 +49,8 @@ type stackLine struct {
 // maxStackLines limits how many frames of a stack ListStack reads.
 const maxStackLines = 1 << 12
 
-// stackLines returns the lines for the innermost frames of a stack, innermost first. The parameter most limits the
-// frames.
+// stackLines returns the lines for the innermost frames of a stack, innermost first. It reads at most as many frames as
+// the parameter most says.
 func (sc *Scene) stackLines(stack sampler.StackID, fold bool, most int) []stackLine {
 	ids := sc.Dict.Frames(stack, nil)
 	ids = ids[:min(len(ids), most)]

@@ -27,35 +27,35 @@ type RowKey struct {
 	Fiber sampler.FiberNumber
 }
 
-// Selection has the choices that all views share. Selected is the selected thread or group. Filter limits the
-// flamegraph to a thread or group. Route limits timeline and flamegraph to a route or a class of jobs.
+// Selection has the user's choices that all views share. Selected is the selected thread or group. Filter limits the
+// flamegraph to a thread or group. Route limits the timeline and the flamegraph to a route or a class of jobs.
 type Selection struct {
 	Selected, Filter RowKey
 	Route            EndpointKey
 }
 
-// Threads are the threads of the time shown, in Ruby's order.
+// Threads are the threads in the time on the screen, in Ruby's order.
 type Threads []Thread
 
-// Thread is a thread of the target, with what it did in the time shown.
+// Thread is a thread of the target, with what it did in the time on the screen.
 type Thread struct {
 	ID     sampler.ThreadID
 	Name   string
 	Ractor sampler.RactorID
 	State  gvl.ThreadState
-	// Known is true if all of State is known. Seen is true if at least State.State is known, which can come from the
-	// timeline's last column.
+	// Known is true if the whole State is known. Seen is true if at least State.State is known. It can be known from
+	// the timeline's last column alone.
 	Known, Seen bool
 	Totals      [gvl.NumStates]int64
 	BusyNS      int64 // the part of Totals in which the thread was busy
 	Active      bool
 	LeftOut     bool // it does not match the search
 	Listens     bool // its io has nothing to do: it waits for clients, or polls
-	// Idle names what an idle thread waits for. It is empty if the thread is at work on a request or a job.
+	// Idle is a text that names what an idle thread waits for. It is empty if the thread works on a request or a job.
 	Idle string
 }
 
-// Forms returns texts for what a thread with a known state does. The longest form comes first.
+// Forms returns texts that say what a thread with a known state does. The longest form comes first.
 func (t *Thread) Forms(dict *sampler.Dictionary) []string {
 	if t.Idle != "" {
 		return gvl.DescribeIdle(t.State, t.Idle, dict)
@@ -63,7 +63,8 @@ func (t *Thread) Forms(dict *sampler.Dictionary) []string {
 	return gvl.DescribeFit(t.State, dict)
 }
 
-// StateWord returns the word for what a thread does, and the word's style. The word is the state, or "idle".
+// StateWord returns the word that says what a thread does, and the style of the word. It is the name of the state, or
+// "idle" if the thread rests.
 func StateWord(s gvl.State, rests bool, t *style.Theme) (string, canvas.Style) {
 	if rests {
 		return idle, t.Plain()
@@ -71,16 +72,16 @@ func StateWord(s gvl.State, rests bool, t *style.Theme) (string, canvas.Style) {
 	return s.String(), t.State(s)
 }
 
-// idle is the word for a thread in io that has nothing to do.
+// idle is the word for a thread that is in state io only because it waits for its next work.
 const idle = "idle"
 
-// activeShare is the share of its time above which a thread counts as active, if it was neither parked nor asleep nor
-// listening. For threads that have ended it is a share of the time shown, not of their life. Otherwise each thread
-// that lived for a few ms would count as active, because it was busy for most of its life.
+// activeShare is the share of its time that a thread must be busy to count as active. Busy means neither parked nor
+// asleep nor listening. For a thread that has ended, it is a share of the time on the screen, and not of the thread's
+// life. Otherwise each thread that lived for a few ms would count as active, because it was busy for most of its life.
 const activeShare = 0.005
 
-// Load reads the threads between two times, and their totals. states are the threads' states at the end of this time.
-// They are nil if they are not known.
+// Load reads the threads between two times, and how long each was in each state. states are the threads' states at the
+// end of this time. It is nil if they are not known.
 func (l *Threads) Load(r *store.Reading, states []gvl.ThreadState, fromNS, toNS int64) {
 	*l = (*l)[:0]
 	now := make(map[sampler.ThreadID]int, len(states))
@@ -115,10 +116,10 @@ func (l *Threads) Load(r *store.Reading, states []gvl.ThreadState, fromNS, toNS 
 	}
 }
 
-// WaitForOthers sets the state to gvl.Lock for threads that sleep in Ruby's view, but wait for other threads. Such a
-// thread waits for a connection of a pool, or waits for another thread during a request or a job. The flamegraph uses
-// the same rule (findings.Resting.State). s is the sample of the threads' states, or nil. WaitForOthers also clears
-// Idle for threads at work on a request or a job.
+// WaitForOthers sets the state gvl.Lock for threads that only sleep from Ruby's point of view, but in fact wait for
+// other threads. Such a thread waits for a connection of a pool, or for another thread during a request or a job. The
+// flamegraph uses the same rule (findings.Resting.State). s is the sample of the threads' states, or nil. WaitForOthers
+// also clears Idle for threads that work on a request or a job.
 func (l Threads) WaitForOthers(resting *findings.Resting, s *sampler.Sample) {
 	if s == nil {
 		return
@@ -138,8 +139,8 @@ func (l Threads) WaitForOthers(resting *findings.Resting, s *sampler.Sample) {
 	}
 }
 
-// AnyActive reports whether any of the threads is active. The busy time of threads that have ended is added up, as if
-// they were one thread.
+// AnyActive reports whether any of the threads is active. For threads that have ended, the busy times are added up as
+// if they were one thread.
 func (l Threads) AnyActive(members []int, spanNS int64) bool {
 	var ended int64
 	for _, m := range members {
@@ -153,7 +154,8 @@ func (l Threads) AnyActive(members []int, spanNS int64) bool {
 	return float64(ended) > activeShare*float64(spanNS)
 }
 
-// MostlyGone reports whether most of the threads have ended, so that their rows should not take room.
+// MostlyGone reports whether most of the threads have ended. The rows of such a group should not take room on the
+// screen.
 func (l Threads) MostlyGone(members []int) bool {
 	gone := 0
 	for _, m := range members {
@@ -164,8 +166,8 @@ func (l Threads) MostlyGone(members []int) bool {
 	return gone*2 > len(members)
 }
 
-// Search marks threads as left out, unless their name matches the expression, or they ran a matching function in the
-// time of the weights. If re is nil, it keeps all.
+// Search marks the threads that do not match a search as left out. A thread matches if its name matches the expression,
+// or if it ran a matching function in the time of the weights. If re is nil, no thread is left out.
 func (l Threads) Search(re *regexp.Regexp, weights *flamegraph.Snapshot, dict *sampler.Dictionary) {
 	if re == nil {
 		return
@@ -201,8 +203,8 @@ func (l Threads) Search(re *regexp.Regexp, weights *flamegraph.Snapshot, dict *s
 	}
 }
 
-// Serve marks threads as left out, unless they worked for an endpoint in the time of the weights. If endpoint is zero,
-// it keeps all.
+// Serve marks the threads as left out that did not work for an endpoint in the time of the weights. If endpoint is
+// zero, no thread is left out.
 func (l Threads) Serve(endpoint flamegraph.EndpointID, weights *flamegraph.Snapshot) {
 	if endpoint == 0 {
 		return
@@ -228,7 +230,7 @@ func (l Threads) Listed() (n int) {
 	return n
 }
 
-// ListedOf removes threads that are left out from groups. It also removes groups that become empty.
+// ListedOf removes from groups the threads that are left out. It also removes groups that are then empty.
 func (l Threads) ListedOf(groups []Group) []Group {
 	out := groups[:0]
 	for _, g := range groups {
@@ -240,7 +242,8 @@ func (l Threads) ListedOf(groups []Group) []Group {
 	return out
 }
 
-// Counted returns the number of threads, and how many are listed: "15 threads", "3 of 15 threads".
+// Counted returns a text with the number of threads. If some are left out, it also says how many are listed: "15
+// threads", "3 of 15 threads".
 func (l Threads) Counted() string {
 	all, n := units.Count(int64(len(l))), l.Listed()
 	if n < len(l) {
@@ -282,7 +285,8 @@ func (l Threads) GroupRow(g Group) Row {
 	return w
 }
 
-// Members returns the threads of a row, and the row's name. ids is nil if none of the row's threads exists now.
+// Members returns the threads of the row with key k, and the row's name. ids is nil if none of the row's threads exists
+// at this time.
 func (l Threads) Members(k RowKey) (ids map[sampler.ThreadID]bool, name string) {
 	if k == (RowKey{}) {
 		return nil, ""
@@ -303,11 +307,11 @@ func (l Threads) Members(k RowKey) (ids map[sampler.ThreadID]bool, name string) 
 	return ids, name
 }
 
-// StateCounts has the number of threads in each state. The last number counts the idle threads, which
-// the numbers of their states leave out.
+// StateCounts has the number of threads in each state. The last number counts the idle threads. They are not counted in
+// the numbers of their states.
 type StateCounts [gvl.NumStates + 1]int
 
-// States counts the known states of the given threads.
+// States returns how many of the given threads are in each state. Threads whose state is not known are not counted.
 func (l Threads) States(members []int) (c StateCounts) {
 	for _, m := range members {
 		switch t := &l[m]; {
@@ -320,7 +324,7 @@ func (l Threads) States(members []int) (c StateCounts) {
 	return c
 }
 
-// String names the states, the most urgent first: "6 waiting · 1 io".
+// String returns the numbers with the names of the states, the most urgent state first: "6 waiting · 1 io".
 func (c StateCounts) String() string {
 	var parts []string
 	for _, s := range gvl.ByUrgency {
@@ -334,7 +338,8 @@ func (c StateCounts) String() string {
 	return strings.Join(parts, " · ")
 }
 
-// Draw writes the counts with full words. If there is no room, it writes short words, or else only letters.
+// Draw writes the numbers with the full names of the states. If there is no room, it writes short names, and on a very
+// narrow area only letters.
 func (c StateCounts) Draw(a canvas.Area, t *style.Theme, st canvas.Style) {
 	short := -1
 	for s, n := range c {
@@ -384,8 +389,8 @@ func (c StateCounts) Draw(a canvas.Area, t *style.Theme, st canvas.Style) {
 // Bare returns the key without its fiber: the key of the thread or group.
 func (k RowKey) Bare() RowKey { k.Fiber = 0; return k }
 
-// Group is a row of the timeline for one or several threads. It is either one thread or a pool: at least two threads
-// whose names follow one pattern.
+// Group is one thread, or a pool of at least two threads whose names follow the same pattern. The timeline has a row
+// for each Group.
 type Group struct {
 	// Name is the pool's pattern. It is "" for a single thread.
 	Name    string
@@ -395,9 +400,9 @@ type Group struct {
 // minGroup is the least number of threads that form a pool.
 const minGroup = 2
 
-// GroupThreads sorts threads into groups, each at the place of its first member. names are the threads' names, in a
-// stable order. A thread that is alone with its pattern stays alone. Different names without a digit never form a
-// pool, but threads with the same name do.
+// GroupThreads divides threads into groups. Each group has the place of its first member. names are the threads' names,
+// in an order that does not change. If only one thread has a pattern, it forms no pool. Different names without a digit
+// never form a pool, but threads with the same name do.
 func GroupThreads(names []string) []Group {
 	byPattern := make(map[string]int, len(names))
 	out := make([]Group, 0, len(names))
@@ -419,7 +424,8 @@ func GroupThreads(names []string) []Group {
 	return out
 }
 
-// RowDetail describes a row: the states of a group, or what a thread does.
+// RowDetail describes a row of the timeline. For a group it describes the states of its threads, and for a thread what
+// the thread does.
 func (sc *Scene) RowDetail(w *Row) (name, rest string) {
 	var parts []string
 	if w.IsGroup {
@@ -458,7 +464,7 @@ func (sc *Scene) RowDetail(w *Row) (name, rest string) {
 	return th.Name, strings.Join(parts, "  ")
 }
 
-// Row is a row of the list: a thread, a group's head, or a member of an opened group.
+// Row is a row of the list: a thread, the first row of a group, or a member of an opened group.
 type Row struct {
 	Key      RowKey
 	Name     string
@@ -476,7 +482,7 @@ type Row struct {
 	AtMoment bool      // Now describes a moment of the time axis
 }
 
-// Words returns what the thread does now, in full. It is empty if it is not known.
+// Words returns the longest text that says what the thread does now. It is empty if this is not known.
 func (w *Row) Words() string {
 	if len(w.Now) == 0 {
 		return ""

@@ -11,9 +11,9 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// TestRowsHaveTheStatesOfTheFlamegraph: to Ruby, a thread that waits for another thread looks like an idle worker.
-// The list of threads shows state lock exactly if the flamegraph does. Only the list shows which kind of rest a
-// resting thread has.
+// TestRowsHaveTheStatesOfTheFlamegraph: to Ruby, a thread that waits for another thread looks like a worker without
+// work. The list of threads shows it in state lock if the flamegraph does, and only then. If a thread rests, only the
+// list shows which kind of rest it is.
 func TestRowsHaveTheStatesOfTheFlamegraph(t *testing.T) {
 	d := sampler.NewDictionary()
 	stack := func(labels ...string) (id sampler.StackID) {
@@ -64,8 +64,8 @@ func TestRowsHaveTheStatesOfTheFlamegraph(t *testing.T) {
 	}
 }
 
-// TestIdleThreadsAreNotCountedAsIO: a server's thread that waits in io for work is idle, in rows and in groups. If
-// the thread serves a request it is in io, whatever its stack says.
+// TestIdleThreadsAreNotCountedAsIO: a thread of a server that waits in io for its next request is idle, in rows and in
+// groups. If the thread serves a request, it is in io, whatever its stack shows.
 func TestIdleThreadsAreNotCountedAsIO(t *testing.T) {
 	theme, err := style.ThemeByName("dark")
 	if err != nil {

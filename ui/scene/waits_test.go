@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// TestWaitsInWords: lengths of waits that are upper or lower bounds have the sign ≤ or ≥.
+// TestWaitsInWords: some lengths of waits are known only as a bound. An upper bound has the sign ≤, a lower bound ≥.
 func TestWaitsInWords(t *testing.T) {
 	f := Figures{}
 	if f.WaitText(store.WaitP99) != "–" || f.WaitsText() != "" {

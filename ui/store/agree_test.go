@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/demosource"
 )
 
-// randomSource has the process and the names of a random stream, but no samples.
+// randomSource has the process and the names of a random stream of samples, but no samples.
 type randomSource struct {
 	sampler.Source
 	p    sampler.Process
@@ -22,9 +22,9 @@ type randomSource struct {
 func (r randomSource) Process() sampler.Process        { return r.p }
 func (r randomSource) Dictionary() *sampler.Dictionary { return r.dict }
 
-// TestFlamegraphAgreesWithAccount: for the same samples, the live flamegraph and the account have the same time of
-// each thread in each state. They agree to the nanosecond, including time without samples. The timeline agrees with
-// the account.
+// TestFlamegraphAgreesWithAccount: the flamegraph and package account compute separately how long each thread was in
+// each state. For the same samples both have the same times, to the nanosecond, including time without samples. The
+// timeline agrees with the account, too.
 func TestFlamegraphAgreesWithAccount(t *testing.T) {
 	for seed := range uint64(12) {
 		d := sampler.NewDictionary()
@@ -55,7 +55,8 @@ func TestFlamegraphAgreesWithAccount(t *testing.T) {
 			}
 			for _, th := range st.Threads {
 				got, want := report.StatesOf(byThread[th.ID]), th.NS
-				// Only the flamegraph counts a server without a client, or a sleep outside of requests, as parked.
+				// The flamegraph also counts a server without a client, and a sleep outside of requests, as parked. The
+				// account does not.
 				if got.Parked < want.Parked || got.Parked+got.IO+got.Sleeping != want.Parked+want.IO+want.Sleeping {
 					t.Errorf("seed %d thread %d: parked, io and asleep: %+v, the account has %+v", seed, th.ID, got, want)
 				}

@@ -13,13 +13,13 @@ import (
 const (
 	// FineColumnNS is the length of a column of the fine timeline, which is made from the history.
 	FineColumnNS = int64(10 * time.Millisecond)
-	// MaxFineNS limits the time span of a fine timeline. A longer one would take too long, because all samples of the
-	// span are read again.
+	// MaxFineNS limits the length of a fine timeline. A longer one would take too long to make, because all samples of
+	// its time are read again.
 	MaxFineNS = int64(5 * time.Second)
-	// fineLeadNS is how long before a time span the reading of the history begins, in ns. At the begin of the span,
-	// the classifier then knows the threads, and the stream the holder of the GVL. fineTrailNS is how long the reading
-	// continues after the span, in ns, because some states become known only with later samples. If samples are rare,
-	// it continues for knownBy samples, but at most for maxTrailNS.
+	// fineLeadNS is how long before a time span the reading of the history begins, in ns. When the span begins, the
+	// classifier therefore knows the threads, and the stream knows the holder of the GVL. fineTrailNS is how long the
+	// reading continues after the span, in ns, because some states become known only with later samples. If samples are
+	// rare, the reading continues for knownBy samples, but at most for maxTrailNS.
 	fineLeadNS  = int64(time.Second)
 	fineTrailNS = int64(60 * time.Millisecond)
 	maxTrailNS  = int64(3 * time.Second)
@@ -28,7 +28,7 @@ const (
 	maxFineColumns = 1 << 15
 )
 
-// FineRange is a time span and the length of a column, in ns.
+// FineRange says which time span a fine timeline covers, and how long each of its columns is, in ns.
 type FineRange struct{ FromNS, ToNS, ColumnNS int64 }
 
 // Fine is a timeline of a span of the history, with short columns.
@@ -49,11 +49,11 @@ func (s *Store) Fine(of FineRange) Fine {
 	return f
 }
 
-// knownAt returns the time up to which the history must be read. Then samples after toNS have completed what is known
-// up to toNS.
+// knownAt returns the time up to which the history must be read. Some states up to toNS become known only with later
+// samples, so this time is later than toNS.
 func (s *Store) knownAt(toNS int64) int64 {
 	n, told := 0, toNS+fineTrailNS
-	// An error is ignored here, because the reading that follows reports it.
+	// An error is not reported here. The next reading of the history has the same error and reports it.
 	_ = s.History.Range(toNS+1, toNS+maxTrailNS, func(x *sampler.Sample) {
 		if n++; n <= knownBy {
 			told = max(told, x.TimeNS)
@@ -62,28 +62,31 @@ func (s *Store) knownAt(toNS int64) int64 {
 	return told
 }
 
-// readAgain classifies the samples of a time span of the history again, and feeds a stream with them.
+// readAgain reads the samples of a time span from the history, classifies them again, and feeds a stream with them.
 func (s *Store) readAgain(fromNS, toNS int64, stream *stream.Stream) error {
 	class := gvl.NewClassifier(s.target, s.Dict)
 	return s.History.Range(fromNS-fineLeadNS, toNS+1, func(x *sampler.Sample) { stream.Feed(x, class.Classify(x)) })
 }
 
 const (
-	// momentNS is how much history before a moment is read to find out what each thread did then, in ns. In this time,
-	// every thread's stack was read at least once. It is short enough to be read for a key press.
+	// momentNS is how much history before a moment is read, in ns, to find out what each thread did at this moment.
+	// During this time every thread's stack was read at least once. It is short enough to be read at a key press.
 	momentNS = int64(300e6)
-	// Moment copies only samples in the last nearNS before the moment, because copying every sample would double the
-	// cost. The last of them is the result. nearNS is longer than the usual time from the last sample to the moment.
+	// nearNS is used because Moment returns a copy of the last sample before the moment. It copies only the samples in
+	// the last nearNS, because copying every sample would double the cost. nearNS is longer than the usual time from
+	// the last sample to the moment.
 	nearNS = int64(10e6)
-	// maxMomentAgeNS limits how old the last sample before a moment may be. Otherwise Moment returns nothing.
+	// maxMomentAgeNS limits how old the last sample before a moment may be, in ns. If it is older, Moment returns
+	// nothing.
 	maxMomentAgeNS = int64(2e9)
-	// maxSinceNS limits how far back before a moment the beginning of a thread's state is searched, in ns.
+	// maxSinceNS limits how far back the beginning of a thread's state is searched, in ns before the moment.
 	maxSinceNS = int64(60e9)
-	// historyBytes limits the memory for ten minutes of samples. A longer history gets at most twice as much.
+	// historyBytes limits the memory for ten minutes of samples. A longer history gets more, but at most twice as much.
 	historyBytes = 64 << 20
 )
 
-// Moment returns the last sample at or before a time, with its states. It returns nil if the history has none.
+// Moment returns the last sample at or before a time, and the states of its threads. It returns nil if the history has
+// no such sample.
 func (s *Store) Moment(atNS int64) (*sampler.Sample, []gvl.ThreadState, error) {
 	class := gvl.NewClassifier(s.target, s.Dict)
 	var last *sampler.Sample
@@ -125,15 +128,15 @@ func (s *Store) Moment(atNS int64) (*sampler.Sample, []gvl.ThreadState, error) {
 	return last, states, nil
 }
 
-// maxChainNS limits how much of a wait is read again from the history. Of a longer wait only the last part is read.
+// maxChainNS limits how much of a wait is read again from the history. If a wait is longer, only its last part is read.
 const maxChainNS = int64(10e9)
 
 // WaitChain says who held the GVL during a wait.
 type WaitChain struct {
 	Of  WaitKey
 	Sum stream.ChainSum
-	// LenNS is the length of the part of the wait that was read. If Cut is true, this is only the last part of the
-	// wait.
+	// LenNS is the length of the part of the wait that was read. Cut is true if this is only the last part, because the
+	// wait is too long.
 	LenNS int64
 	Cut   bool
 	Err   error

@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// Mark has the data of the head lines at an instant: counters, and the findings of that instant. The counters only
+// Mark has the data of the head lines at an instant: counters, and the findings at this instant. The counters only
 // grow, so the difference of two marks describes the time between them.
 type Mark struct {
 	TimeNS   int64
@@ -27,12 +27,12 @@ type Mark struct {
 	Unjudged unjudged
 	Growing  findings.Growing
 	Stacks   StackReads
-	// Quality counts the samples and changes on which figures are based, since the attach.
+	// Quality counts the samples and changes since the attach. Figures are based on these samples and changes.
 	Quality sampler.Quality
 }
 
-// meters measure counters that are read more rarely than samples are made: ddtop's own CPU time, and how often threads
-// of the process were given a CPU.
+// meters measure counters that are read more rarely than samples are taken. These are ddtop's own CPU time, and how
+// often threads of the process got a CPU.
 type meters struct{ Self, Switches account.Meter }
 
 func (m *meters) feed(s *sampler.Sample) {
@@ -40,7 +40,8 @@ func (m *meters) feed(s *sampler.Sample) {
 	m.Switches.Feed(s.Proc.Switches, s.TimeNS)
 }
 
-// unjudged is why ddtop cannot tell for an instant whether all is well. Then the absence of findings means nothing.
+// unjudged is the reason why ddtop cannot yet say that all is well. If there is such a reason, the absence of findings
+// means nothing.
 type unjudged uint8
 
 const (
@@ -49,16 +50,16 @@ const (
 	settling          // ddtop has measured for too short a time
 )
 
-// settleNS is how long ddtop measures before it reports that nothing stands out, in ns. A rule's condition must hold
-// for 3 s before its finding is raised.
+// settleNS is how long ddtop measures before it says that nothing stands out, in ns. It must be longer than 3 s,
+// because a rule's condition must hold for 3 s before its finding is raised.
 const settleNS = int64(5 * time.Second)
 
-// MemoryWatchNS is how long a process must have been watched, in ns, until the text "nothing found" also refers to its
+// MemoryWatchNS is how long ddtop must have watched a process, in ns, before the text "nothing found" may include its
 // memory.
 const MemoryWatchNS = int64(time.Minute)
 
-// WhyUnjudged returns why it is too early to judge by the newest instant. It returns judged if it is not too early.
-// measuredNS is how long ddtop has measured, in ns.
+// WhyUnjudged returns why it is too early to judge the process at the newest instant. It returns judged if it is not
+// too early. measuredNS is how long ddtop has measured, in ns.
 func WhyUnjudged(f *findings.Findings, measuredNS int64) unjudged {
 	switch {
 	case f.Early():
@@ -69,7 +70,7 @@ func WhyUnjudged(f *findings.Findings, measuredNS int64) unjudged {
 	return judged
 }
 
-// Note describes u in words. over is true for an instant in the past, and false for now.
+// Note returns the reason u as a text for the user. over is true for an instant in the past, and false for the present.
 func (u unjudged) Note(over bool) string {
 	switch {
 	case u == starting && over:
@@ -107,8 +108,8 @@ func (n *StackReads) count(s *sampler.Sample) {
 // MarkEachNS is the interval between marks, in ns.
 const MarkEachNS = int64(500 * time.Millisecond)
 
-// marks is a ring of marks over the history. It grows until it is full. A mark takes about 2 kB, and with an hour's
-// history of many processes most marks are never made.
+// marks is a ring buffer of the marks in the history. It grows until it has its full size. A mark takes about 2 kB.
+// With a history of an hour and many processes, most of these marks are never made, so their memory is not reserved.
 type marks struct {
 	ring []Mark
 	next int // the index for the next mark, once the ring is full
@@ -142,7 +143,8 @@ func (m *marks) Mark(i int) *Mark {
 
 func (m *marks) last() *Mark { return m.Mark(len(m.ring) - 1) }
 
-// LastBefore returns the newest mark that is not later than ns, or else the oldest mark. It is nil without marks.
+// LastBefore returns the newest mark that is not later than ns. If all marks are later, it returns the oldest one. It
+// returns nil if there are no marks.
 func (m *marks) LastBefore(ns int64) *Mark {
 	if len(m.ring) == 0 {
 		return nil
@@ -151,19 +153,20 @@ func (m *marks) LastBefore(ns int64) *Mark {
 	return m.Mark(max(i-1, 0))
 }
 
-// Span returns the marks at the two ends of a time span. ok is false if there are not two different marks.
+// Span returns the marks at the two ends of a time span. ok is false if they are the same mark, or if there is none.
 func (m *marks) Span(fromNS, toNS int64) (a, b *Mark, ok bool) {
 	a, b = m.LastBefore(fromNS), m.LastBefore(toNS)
 	return a, b, a != nil && b != nil && b.TimeNS > a.TimeNS
 }
 
-// maxExactSpans limits the number of ExactSpans. The oldest are dropped first.
+// maxExactSpans limits how many spans an ExactSpans keeps. If there are more, the oldest is dropped.
 const maxExactSpans = 1 << 10
 
-// ExactSpans are the time spans in which every change of the GVL is known, oldest first: from and to, in ns.
+// ExactSpans are the time spans in which every change of the GVL is known. Each has its beginning and its end, in ns.
+// The oldest comes first.
 type ExactSpans [][2]int64
 
-// add adds the time span of a sample's changes.
+// add adds the time span that is covered by the changes of a sample.
 func (x *ExactSpans) add(c *sampler.Changes) {
 	if !c.Known() {
 		return

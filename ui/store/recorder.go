@@ -15,14 +15,14 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Recorder writes samples to a file as they come. However ddtop ends, the file can be read, and lacks at most the last
-// two seconds.
+// Recorder writes samples to a file as they come. In whatever way ddtop ends, the file can be read. It lacks at most
+// the last two seconds.
 type Recorder struct {
 	Path string
 	File *os.File
 	W    *recording.Writer
 	err  error // the first error. Nothing is written after it.
-	// notes are the notes that the next write adds.
+	// notes are notes of the user that are written together with the next sample.
 	notes []sampler.Note
 
 	once   sync.Once
@@ -30,7 +30,7 @@ type Recorder struct {
 	closed error         // the error of closing the file
 }
 
-// write adds a sample. Calls must not overlap.
+// write adds a sample to the file. Two calls must not run at the same time.
 func (r *Recorder) write(s *sampler.Sample) {
 	r.writeNotes()
 	if r.err == nil {
@@ -48,9 +48,9 @@ func (r *Recorder) writeNotes() {
 	}
 }
 
-// close writes the remaining samples and closes the file, on a goroutine of its own. If giveUp is closed first, close
-// does not wait for this goroutine, because a disk may hang. Further calls wait for the same goroutine. After close,
-// write must not be called.
+// close writes the remaining samples and closes the file, in a goroutine of its own. If giveUp is closed before that is
+// done, close returns without waiting for this goroutine, because a disk may hang. Further calls of close wait for the
+// same goroutine. After close, write must not be called.
 func (r *Recorder) close(end *sampler.End, giveUp <-chan struct{}) error {
 	r.once.Do(func() {
 		r.done = make(chan struct{})
@@ -71,12 +71,13 @@ func (r *Recorder) close(end *sampler.End, giveUp <-chan struct{}) error {
 	}
 }
 
-// maxRecordings limits the names that are tried if a recording of the same second exists.
+// maxRecordings limits how many names are tried for a file. The first names may exist, from other recordings of the
+// same second.
 const maxRecordings = 100
 
-// newRecording makes a file named after base, of mode 0600, because stacks and names can be private. It makes the
-// folder if it is missing (0700). It opens the folder first and makes the file within it. Otherwise the folder's owner
-// could put a link in the place of the folder meanwhile.
+// newRecording makes a file named after base. Its mode is 0600, because stacks and names can be private. If the folder
+// is missing, newRecording makes it (mode 0700). It opens the folder first and makes the file relative to it. Otherwise
+// the folder's owner could replace the folder by a link in between.
 func newRecording(base string) (path string, file *os.File, err error) {
 	folder, err := safefile.MakeFolder(filepath.Dir(base))
 	if err != nil {
@@ -96,8 +97,9 @@ func newRecording(base string) (path string, file *os.File, err error) {
 	return path, file, err
 }
 
-// Record begins a recording in a new file named after base. It holds the samples and notes from fromNS on, with the
-// names that d returns. Samples that came while the file was being made are taken from the history.
+// Record begins a recording in a new file named after base. The recording has the samples and notes from fromNS on,
+// with the names that the Dictionary d returns. Samples that come while the file is being made are read from the
+// history.
 func (s *Store) Record(base string, p sampler.Process, d *sampler.Dictionary, notes []sampler.Note, fromNS int64) (*Recorder, error) {
 	path, file, err := newRecording(base)
 	if err != nil {
@@ -124,7 +126,7 @@ func (s *Store) Record(base string, p sampler.Process, d *sampler.Dictionary, no
 	return r, nil
 }
 
-// Note adds a note to the current recording, if there is one, before its next sample.
+// Note adds a note to the current recording, if there is one. The note is written before the next sample.
 func (s *Store) Note(n sampler.Note) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,8 +135,8 @@ func (s *Store) Note(n sampler.Note) {
 	}
 }
 
-// StopRecording ends the current recording, if there is one. It waits until the recording is written or giveUp is
-// closed. If another call has begun to end it, StopRecording waits for the same end.
+// StopRecording ends the current recording, if there is one. It waits until the recording is written, or until giveUp
+// is closed. If another call is already ending the recording, StopRecording waits for the same end.
 func (s *Store) StopRecording(giveUp <-chan struct{}) (path string, bytes int64, lost uint64, err error) {
 	s.mu.Lock()
 	s.drain() // these samples came before the end
@@ -159,10 +161,10 @@ func (s *Store) StopRecording(giveUp <-chan struct{}) (path string, bytes int64,
 	return r.Path, r.W.Bytes(), r.W.Lost(), err
 }
 
-// unwrittenFor is how long ddtop waits for a slow disk to write recordings, after the screen has ended.
+// unwrittenFor is how long ddtop waits, after the screen has ended, until a slow disk has written the recordings.
 const unwrittenFor = time.Second
 
-// LeaveRecordings ends the current recordings of stores, after the screen has ended.
+// LeaveRecordings ends the recordings of all stores that are still being written, after the screen has ended.
 func LeaveRecordings(stores ...*Store) error {
 	over, done := context.WithTimeout(context.Background(), unwrittenFor)
 	defer done()
@@ -174,7 +176,8 @@ func LeaveRecordings(stores ...*Store) error {
 	return errors.Join(errs...)
 }
 
-// Absolute returns the absolute path, for use in another terminal. If it is unknown, it returns path.
+// Absolute returns the absolute path of a file, so that the user can paste it in another terminal. If it is unknown, it
+// returns path.
 func Absolute(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs

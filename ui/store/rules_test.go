@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestRulesReachTheScreen: if a rule is turned off, the screen does not have its finding. Otherwise the screen has
-// it.
+// TestRulesReachTheScreen: the screen has the finding of a rule. If the rule is turned off in the options, the screen
+// does not have this finding.
 func TestRulesReachTheScreen(t *testing.T) {
 	found := func(rules *findings.Rules) bool {
 		r, err := recording.Open("../../screenshots/recordings/hog.ddtop")

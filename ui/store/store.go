@@ -20,23 +20,25 @@ import (
 )
 
 const (
-	// maxPending limits the samples that wait while a picture is made: 8 s at 1 kHz. Beyond it the Source waits, and
-	// counts the samples that it loses (sampler.Reads.Lost).
+	// maxPending limits how many samples can wait while a picture is made: 8 s at 1 kHz. If there are more, the Source
+	// waits, and counts the samples that it loses (sampler.Reads.Lost).
 	maxPending = 8192
-	// maxPendingThreads limits the total number of threads in the waiting samples, to about 100 MB.
+	// maxPendingThreads limits how many threads all waiting samples have together. This limits their memory to about
+	// 100 MB.
 	maxPendingThreads = 1 << 19
-	// maxSpare limits the copies of samples that are kept to be used again. Usually about as many samples wait during
-	// a picture. If more had to wait because the machine was full for a few seconds, the copies beyond maxSpare are
+	// maxSpare limits how many copies of samples are kept for reuse. Usually about as many samples wait during a
+	// picture. If the machine was busy for a few seconds, more samples had to wait. The copies beyond maxSpare are then
 	// freed.
 	maxSpare = 256
 	// ColumnNS is the length of a column of the timeline, in ns.
 	ColumnNS = int64(100 * time.Millisecond)
-	// minKeptNS is how long frames and stacks are kept at least, in ns, because blame and findings look back so far.
+	// minKeptNS is how long frames and stacks are kept at least, in ns. Blame and findings use stacks of this age.
 	minKeptNS = int64(account.MaxBlameWindowNS)
 )
 
-// Store folds the samples of a Source and holds what the views draw. The goroutine that feeds it never waits for a
-// reader. A sample that comes while a picture is being made is copied, and folded right after.
+// Store folds the samples of a Source into the data that the views draw. The goroutine that feeds it never waits for a
+// view that reads it. If a sample comes while a picture is being made, it is copied, and is folded right after the
+// picture.
 type Store struct {
 	Src     sampler.Source
 	target  sampler.Process
@@ -68,7 +70,7 @@ type Store struct {
 
 	pendMu  sync.Mutex // guards the following fields
 	pending []*sampler.Sample
-	// pendingThreads is the total number of threads in pending.
+	// pendingThreads is how many threads the samples in pending have together.
 	pendingThreads int
 	spare          []*sampler.Sample
 
@@ -79,7 +81,7 @@ type Store struct {
 	err   error
 	end   sampler.End
 	ended bool
-	// family is nil until the Source has reported it.
+	// family is the process's role in its service. It is nil until the Source has reported it.
 	family *sampler.Family
 }
 
@@ -116,7 +118,8 @@ func New(src sampler.Source, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keeping %v of history: %w", history, err)
 	}
-	// A server without a client rests, like a worker without a job. A thread that waits for a pool does not rest.
+	// Threads that rest count as parked. A server without a client rests, like a worker without a job. A thread that
+	// waits for a pool does not.
 	s.collector = flamegraph.NewCollector(s.fold.Stream(), s.fold.Resting().State, s.rolling)
 	s.resting = s.fold.Resting()
 	s.collector.ByEndpointNow(s.Dict)
@@ -129,7 +132,7 @@ func New(src sampler.Source, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Process describes the target, with its current role in its service.
+// Process returns the description of the target, with the role that it now has in its service.
 func (s *Store) Process() sampler.Process {
 	s.endMu.Lock()
 	defer s.endMu.Unlock()
@@ -151,10 +154,10 @@ func (s *Store) Below() int {
 }
 
 const (
-	// familyEvery is the interval at which a process's role in its service is read. Sidekiq changes its title every
-	// ten seconds, and a new worker should be seen soon.
+	// familyEvery is the interval at which ddtop reads a process's role in its service. The role can change: Sidekiq
+	// writes a new title every ten seconds, and a new worker should be seen soon.
 	familyEvery = 2 * time.Second
-	// familyRest is the pause after a read that failed, because each such read can block a thread of ddtop.
+	// familyRest is the pause after such a read has failed, because each failed read can block a thread of ddtop.
 	familyRest = 30 * time.Second
 )
 
@@ -184,7 +187,8 @@ func (s *Store) followFamily(ctx context.Context) {
 	}
 }
 
-// Run runs the Source until ctx ends, the target ends or the target cannot be read. State reports which.
+// Run runs the Source until ctx ends, the target ends or the target cannot be read. State then says which of these
+// happened.
 func (s *Store) Run(ctx context.Context) {
 	following, stop := context.WithCancel(ctx)
 	go s.followFamily(following)
@@ -202,15 +206,16 @@ func (s *Store) Run(ctx context.Context) {
 	s.SetState(state)
 }
 
-// SetState sets the state of the Source, except Silent, FailingNS and Failure, which State asks the Source for.
+// SetState sets the state of the Source. It does not set Silent, FailingNS and Failure, because State reads these from
+// the Source at each call.
 func (s *Store) SetState(x SourceState) {
 	s.endMu.Lock()
 	defer s.endMu.Unlock()
 	s.done, s.err, s.end, s.ended = x.Done, x.Err, x.End, x.Ended
 }
 
-// runSource turns a panic of the sampling goroutine into an error, so that the terminal can be given back before the
-// error is printed.
+// runSource runs the Source. It turns a panic of the sampling goroutine into an error. In this way the terminal can be
+// restored before the error is printed.
 func (s *Store) runSource(ctx context.Context) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -227,14 +232,16 @@ func (s *Store) runSource(ctx context.Context) (err error) {
 
 // SourceState is the state of a Source.
 type SourceState struct {
-	// Done is true if no more samples will come. Err is the reason if something failed. End is valid if Ended.
+	// Done is true if no more samples will come. Err says what failed. It is nil if nothing failed. End is valid if
+	// Ended is true.
 	Done  bool
 	Err   error
 	End   sampler.End
 	Ended bool
-	// Silent is how long the process has not answered, in whole seconds. It is zero below silentAfter.
+	// Silent is how long the process has not answered ddtop, in whole seconds. It is zero if this is less than
+	// silentAfter.
 	Silent time.Duration
-	// FailingNS is the time since which no sample could be read. It is zero while samples come. Failure says why.
+	// FailingNS is when samples began to fail, in ns. It is zero while samples can be read. Failure says why they fail.
 	FailingNS int64
 	Failure   string
 }
@@ -260,7 +267,8 @@ func (s *Store) State() SourceState {
 	return state
 }
 
-// Feed folds a sample, or keeps a copy for later if a picture is being made. It is called by one goroutine.
+// Feed folds a sample. If a picture is being made, it keeps a copy of the sample for later. Only one goroutine may call
+// it.
 func (s *Store) Feed(x *sampler.Sample) {
 	s.pendMu.Lock()
 	full := len(s.pending) >= maxPending || s.pendingThreads+len(x.Threads) > maxPendingThreads
@@ -288,7 +296,7 @@ func (s *Store) Feed(x *sampler.Sample) {
 	s.pendingThreads += len(c.Threads)
 }
 
-// drain folds the pending samples. The caller holds mu.
+// drain folds the samples that waited. The caller holds mu.
 func (s *Store) drain() {
 	s.pendMu.Lock()
 	batch := s.pending
@@ -331,11 +339,11 @@ func (s *Store) foldOne(x *sampler.Sample) {
 	s.last, s.slow = x.TimeNS, x.Slow
 }
 
-// rareNS is a distance between samples of an idle process, in ns. If two samples are at least this far apart, the
-// newer one wakes up the screen. Then the screen need not wake up by itself to draw it.
+// rareNS is a time between two samples of an idle process, in ns. If two samples are at least this far apart, the newer
+// one wakes the screen. Then the screen needs no ticks of its own to draw such samples.
 const rareNS = int64(900e6)
 
-// Stir wakes up a screen that waits for the first sample, or that rests because the process is idle.
+// Stir wakes a screen that waits for the first sample, or that draws rarely because the process is idle.
 func (s *Store) Stir() {
 	select {
 	case s.Stirred <- struct{}{}:
@@ -347,7 +355,7 @@ func (s *Store) Stir() {
 type Reading struct {
 	*measure.View
 	Rolling *flamegraph.Rolling
-	// Endpoint returns the EndpointID of a route or a class of jobs. It is zero if no weights have it.
+	// Endpoint returns the EndpointID of a route or a class of jobs. It is zero if no weights belong to the endpoint.
 	Endpoint func(flamegraph.Endpoint) flamegraph.EndpointID
 	Resting  *findings.Resting
 	Marks    *marks
@@ -356,18 +364,18 @@ type Reading struct {
 	Holds    *account.LockHolds
 	// LastNS is the time of the newest sample. It is zero before the first.
 	LastNS int64
-	// Dropped counts the samples that are missing everywhere, or only in the history.
+	// Dropped counts the samples that were lost, either entirely or only for the history.
 	Dropped uint64
-	// LeftOut counts the frames, stacks, threads and peers that there was no room for.
+	// LeftOut counts the frames, stacks, threads and peers that were not stored because there was no room for them.
 	LeftOut uint64
-	// RecErr is why the rest of the recording cannot be written.
+	// RecErr is the error because of which the recording ended early.
 	RecErr error
-	// RecLost counts the samples that the recording lacks because the disk is slow.
+	// RecLost counts the samples that the recording lacks because the disk is too slow.
 	RecLost uint64
 }
 
-// Read calls fn with everything folded so far. Samples that come meanwhile are kept, so fn does not slow the sampling
-// down, but it should still be quick.
+// Read calls fn with all data that were folded before. Samples that come during the call are kept for later, so fn does
+// not slow the sampling down. But fn should still be quick.
 func (s *Store) Read(fn func(*Reading)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -395,16 +403,16 @@ func (s *Store) Read(fn func(*Reading)) {
 	})
 }
 
-// Hold sets whether data older than the history is kept, because the screen still shows it. This is so for a frozen
-// picture, or a picture to compare with.
+// Hold sets whether data is kept even if it is older than the history. The screen needs this while it shows a frozen
+// picture, or compares with one.
 func (s *Store) Hold(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held = on
 }
 
-// Newest folds the pending samples, and returns the time of the newest one, or zero if there is none. slow is true if
-// the process is idle in the newest sample.
+// Newest folds the samples that waited, and returns the time of the newest one, or zero if there is none. slow is true
+// if the process is idle in the newest sample.
 func (s *Store) Newest() (atNS int64, slow bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,42 +15,43 @@ import (
 const (
 	WaitSlotNS   = int64(time.Second)
 	maxWaitSlots = 3600
-	// longestEach is how many waits of each second are kept for the whole history: the longest ones. Events keeps all
-	// waits, but only the last maxWaitEvents.
+	// longestEach is how many waits of each second are kept for the whole history: the longest ones. Events keeps
+	// shorter waits, too, but only the last maxWaitEvents waits.
 	longestEach = 32
-	// maxHolderStacks limits the threads whose last stack as holder is remembered.
+	// maxHolderStacks limits for how many threads the last stack with the GVL is remembered.
 	maxHolderStacks = 1 << 12
 )
 
-// waitLog counts finished waits for the GVL by length, for each second, so that a quantile over any span of the
-// history can be computed.
+// waitLog counts finished waits for the GVL by their length, separately for each second. So a quantile can be computed
+// over any time span of the history.
 type waitLog struct {
 	gvl.Ignore
 	slots []waitSlot
 	Sum   gvl.Lengths
 	// Events are the last single waits, with their threads.
 	Events waitEvents
-	// holders are the stacks that threads had when they last held the GVL. served has, by thread slot, the requests
-	// that threads work for while they wait.
+	// holders has the stack of each thread from the last time it held the GVL. served has the requests that threads
+	// work for while they wait, by thread slot.
 	holders map[sampler.ThreadID]sampler.StackID
 	served  []served
 }
 
-// served is the last period in which a thread waited, and its work in this period. The work is zero if it changed
-// within the period, or if it is not known.
+// served is the last period in which a thread waited, and the request or job that it worked for in this period. The
+// work is zero if it changed within the period, or if it is not known.
 type served struct {
 	thread       sampler.ThreadID
 	work         sampler.WorkID
 	fromNS, toNS int64
-	// open are the numbers of ended waits whose last interval has not come yet. An interval comes late, when its stack
-	// is known. Only the interval shows which request the thread worked for.
+	// open has the numbers of ended waits that are not complete yet. A wait is complete when the last interval of the
+	// thread's state during it has come. An interval comes late, when its stack is known. Only the interval shows which
+	// request the thread worked for.
 	open []int
 }
 
 type waitSlot struct {
 	second int64
 	waits  gvl.Lengths
-	// longest is a heap of the longest waits, the shortest of them first.
+	// longest is a heap (a priority queue) of the longest waits. The shortest of these comes first.
 	longest []WaitEvent
 }
 
@@ -73,8 +74,8 @@ func (w *waitLog) Waited(x *gvl.Wait) {
 	}
 }
 
-// maxOpenWaits limits the ended waits of a thread that are kept until their intervals come. Beyond it, waits get no
-// request.
+// maxOpenWaits limits how many ended waits of a thread are kept until their intervals come. If there are more, the
+// others get no request.
 const maxOpenWaits = 256
 
 func (w *waitLog) servedIn(slot int) *served {
@@ -96,8 +97,8 @@ func (w *waitLog) Lock(i *gvl.LockInterval) {
 	w.holders[i.Thread] = stack
 }
 
-// Interval remembers what a thread works for while it waits. The request of a wait is the one during the wait, even if
-// ddtop has read a later request since.
+// Interval remembers what a thread works for while it waits. A wait belongs to the request that the thread had during
+// the wait. ddtop may have read a later request since.
 func (w *waitLog) Interval(i *gvl.Interval) {
 	s := w.servedIn(i.Slot)
 	if i.State == gvl.Waiting {
@@ -126,7 +127,7 @@ func (w *waitLog) Interval(i *gvl.Interval) {
 	s.open = left
 }
 
-// serves sets the work of one of the longest waits.
+// serves sets the request or job of a wait, if this wait is one of the longest.
 func (s *waitSlot) serves(k WaitKey, work sampler.WorkID) {
 	for i := range s.longest {
 		if e := &s.longest[i]; e.Key() == k {
@@ -146,7 +147,7 @@ func (w *waitLog) Add(e *WaitEvent) {
 	s.keep(e)
 }
 
-// keep keeps a wait if it is one of the longest of its second.
+// keep stores a wait if it is one of the longest waits of its second.
 func (s *waitSlot) keep(e *WaitEvent) {
 	if len(s.longest) < longestEach {
 		s.longest = append(s.longest, *e)
@@ -174,8 +175,8 @@ func (s *waitSlot) keep(e *WaitEvent) {
 	}
 }
 
-// ForEach calls fn with the kept waits of a time span. All waits that ended recently are kept. Of earlier ones only
-// the longest of each second are kept.
+// ForEach calls fn with the kept waits of a time span. Of the recent waits, all are kept. Of earlier waits, only the
+// longest of each second are kept.
 func (w *waitLog) ForEach(fromNS, toNS int64, fn func(*WaitEvent)) {
 	all := max(w.Events.FromNS(), fromNS)
 	for sec := max(fromNS, 0) / WaitSlotNS; sec <= min(all, toNS)/WaitSlotNS; sec++ {
@@ -192,8 +193,8 @@ func (w *waitLog) ForEach(fromNS, toNS int64, fn func(*WaitEvent)) {
 	w.Events.ForEach(all, toNS, fn)
 }
 
-// AllSince returns the earliest time, at or after fromNS, from which on all waits are kept. Before Events, these are
-// the seconds with at most longestEach waits.
+// AllSince returns the earliest time, not before fromNS, from which on all waits are kept. Events has all recent waits.
+// Before that, all waits of a second are kept if the second has at most longestEach waits.
 func (w *waitLog) AllSince(fromNS int64) int64 {
 	since := max(w.Events.FromNS(), fromNS)
 	for sec := since / WaitSlotNS; since > fromNS; sec-- {
@@ -208,7 +209,8 @@ func (w *waitLog) AllSince(fromNS int64) int64 {
 	return since
 }
 
-// WaitShares are the quantiles of waits that Lengths returns: half, 90 %, 99 % and all of them.
+// WaitShares are the quantiles that Lengths returns: the lengths that 50 %, 90 %, 99 % and all of the waits do not
+// exceed.
 var WaitShares = [...]float64{0.5, 0.9, 0.99, 1}
 
 // Indexes of WaitShares.
@@ -219,8 +221,8 @@ const (
 	WaitMax
 )
 
-// Lengths returns the WaitShares quantiles of the lengths of waits in a time span, and the number of waits. The
-// parameter open has the waits that had not ended at the end of the span.
+// Lengths returns the quantiles WaitShares of the lengths of waits in a time span, and the number of waits. The
+// parameter open has the waits that had not ended at the end of the time span.
 func (w *waitLog) Lengths(fromNS, toNS int64, open []gvl.Wait) (told [len(WaitShares)]gvl.Bounded, n int64) {
 	w.Sum.Reset()
 	for sec := max(fromNS, 0) / WaitSlotNS; sec <= toNS/WaitSlotNS; sec++ { // a span can begin before the boot
@@ -235,7 +237,8 @@ func (w *waitLog) Lengths(fromNS, toNS int64, open []gvl.Wait) (told [len(WaitSh
 	return told, w.Sum.Count()
 }
 
-// WaitInWords returns the length of one of n waits as text, or "–" if n is zero.
+// WaitInWords returns a length as text: the length told of one of n waits. It returns "–" if n is zero, because there
+// are no waits then.
 func WaitInWords(n int64, told gvl.Bounded) string {
 	if n == 0 {
 		return "–"
@@ -264,23 +267,24 @@ const (
 	// maxWaitEvents limits how many single waits are kept, to 12 MB. With a thousand waits a second, this is two
 	// minutes.
 	maxWaitEvents = 1 << 17
-	// keepEventsNS is how long single waits are kept. waitBlock is how many are dropped at once.
+	// keepEventsNS is how long single waits are kept. They are dropped in blocks of waitBlock waits.
 	keepEventsNS = int64(10 * time.Minute)
 	waitBlock    = 1 << 10
 )
 
 // WaitEvent is one wait for the GVL.
 type WaitEvent struct {
-	// EndNS is when the wait ended. LenNS is its likely length, between LeastNS and MostNS.
+	// EndNS is when the wait ended. LenNS is the most likely length of the wait. It is not exactly known, but is
+	// between LeastNS and MostNS.
 	EndNS, LenNS    int64
 	LeastNS, MostNS int64
-	// HandNS, NoCPUNS, First and Last are HandoverNS, NoCPUNS, FirstHolder and LastHolder of gvl.Wait. They are set
-	// only for exact waits.
+	// HandNS, NoCPUNS, First and Last have the values of HandoverNS, NoCPUNS, FirstHolder and LastHolder of gvl.Wait.
+	// They are set only for waits whose times are exactly known.
 	HandNS, NoCPUNS int64
 	Thread          sampler.ThreadID
 	First, Last     sampler.ThreadID
-	// Stack is the stack of the waiting thread. FirstStack and LastStack are the holders' last stacks when the wait
-	// ended. A stack is zero if it is not known.
+	// Stack is the stack of the waiting thread. FirstStack and LastStack are the last known stacks of the first and the
+	// last holder of the GVL, when the wait ended. A stack is zero if it is not known.
 	Stack, FirstStack, LastStack sampler.StackID
 	Work                         sampler.WorkID // what the thread worked for. Zero means no work, or unknown work.
 	Ractor                       sampler.RactorID
@@ -297,12 +301,13 @@ func (e *WaitEvent) wait() *gvl.Wait {
 // Length returns the wait's length as the screen shows it.
 func (e *WaitEvent) Length() gvl.Bounded { return e.wait().Told() }
 
-// QueueNS returns the part of an exact wait before the thread was chosen as the next holder.
+// QueueNS returns the time for which the thread was in the queue, before it was chosen as the next holder of the GVL.
+// It is for exact waits.
 func (e *WaitEvent) QueueNS() int64 { return max(e.LenNS-e.HandNS, 0) }
 
 // waitEvents are the last finished waits, in the order of their ends.
 type waitEvents struct {
-	// blocks have the waits. All blocks but the last are full, and the last one has inLast waits.
+	// blocks have the waits. All blocks except the last one are full. The last block has inLast waits.
 	blocks []*[waitBlock]WaitEvent
 	inLast int
 	spare  *[waitBlock]WaitEvent
@@ -310,7 +315,7 @@ type waitEvents struct {
 	dropped int
 }
 
-// add adds a wait, and returns its number.
+// add adds a wait, and returns the number of the wait.
 func (w *waitEvents) add(e WaitEvent) int {
 	if len(w.blocks) == 0 || w.inLast == waitBlock {
 		w.drop(e.EndNS - keepEventsNS)
@@ -324,7 +329,8 @@ func (w *waitEvents) add(e WaitEvent) int {
 	return w.dropped + w.count() - 1
 }
 
-// drop drops the blocks that have only waits before a time. It also makes room for another block. All blocks are full.
+// drop drops the blocks whose waits all ended before a time. It also makes room for another block. It is called when
+// all blocks are full.
 func (w *waitEvents) drop(beforeNS int64) {
 	n := 0
 	for n < len(w.blocks) && (len(w.blocks)-n >= maxWaitEvents/waitBlock || w.blocks[n][waitBlock-1].EndNS < beforeNS) {
@@ -338,7 +344,7 @@ func (w *waitEvents) drop(beforeNS int64) {
 // count returns how many waits are kept.
 func (w *waitEvents) count() int { return max(len(w.blocks)-1, 0)*waitBlock + w.inLast }
 
-// numbered returns the wait with a number. It returns nil if the wait was dropped.
+// numbered returns the wait that has the number n. It returns nil if this wait was dropped.
 func (w *waitEvents) numbered(n int) *WaitEvent {
 	if i := n - w.dropped; i >= 0 && i < w.count() {
 		return w.event(i)
@@ -361,7 +367,7 @@ func (w *waitEvents) ForEach(fromNS, toNS int64, fn func(*WaitEvent)) {
 	}
 }
 
-// FromNS returns the time from which on all waits are kept. It is zero if none was dropped.
+// FromNS returns the time from which on all waits are kept. It is zero if no wait was dropped.
 func (w *waitEvents) FromNS() int64 {
 	if w.dropped == 0 || w.count() == 0 {
 		return 0
@@ -371,15 +377,16 @@ func (w *waitEvents) FromNS() int64 {
 
 // ThreadWaits are the waits of one thread in a time span.
 type ThreadWaits struct {
-	// Lengths are the lengths of all waits, also of waits that still go on at the end.
+	// Lengths has the lengths of all waits, including waits that have not ended at the end of the time span.
 	Lengths gvl.Lengths
-	// Longest are the longest waits, the longest first. Short is the number of waits that are too short for the list.
+	// Longest are the longest waits, the longest first. Short is how many waits are not listed because they are too
+	// short.
 	Longest []WaitEvent
 	Short   int
 }
 
-// ListOf selects the single waits to list: at most AtMost waits of one thread, each at least AtLeastNS long. If Thread
-// is zero, no wait is listed.
+// ListOf says which single waits are listed: at most AtMost waits of one thread, each at least AtLeastNS long. If
+// Thread is zero, no wait is listed.
 type ListOf struct {
 	Thread    sampler.ThreadID
 	AtLeastNS int64
@@ -389,16 +396,16 @@ type ListOf struct {
 // Count returns the number of waits.
 func (t *ThreadWaits) Count() int64 { return t.Lengths.Count() }
 
-// P99 returns the 99th percentile of the lengths as text.
+// P99 returns the 99th percentile of the waits' lengths as text.
 func (t *ThreadWaits) P99() string { return t.InWords(0.99) }
 
-// InWords returns the length that the share q of the waits did not exceed, as text.
+// InWords returns a quantile of the waits' lengths as text. The share q of the waits did not exceed it.
 func (t *ThreadWaits) InWords(q float64) string {
 	return WaitInWords(t.Count(), t.Lengths.Quantile(q))
 }
 
-// ByThread sorts the waits of a time span by thread, from the time on from which all are kept. states are the states at
-// its end. Quantiles include the waits that are not listed.
+// ByThread returns the waits of a time span by thread. It begins at the time from which on all waits are kept. states
+// are the threads' states at the end of the time span. Quantiles include the waits that are not listed.
 func (w *waitLog) ByThread(fromNS, toNS int64, states []gvl.ThreadState, list ListOf) map[sampler.ThreadID]*ThreadWaits {
 	out := make(map[sampler.ThreadID]*ThreadWaits)
 	of := func(id sampler.ThreadID) *ThreadWaits {
@@ -434,8 +441,8 @@ func (w *waitLog) ByThread(fromNS, toNS int64, states []gvl.ThreadState, list Li
 	return out
 }
 
-// setExactBegin sets the beginning of a thread's current wait to a time that is known exactly. Samples alone only show
-// that the thread waited at each of them.
+// setExactBegin sets the beginning of a thread's current wait to a time that is exactly known. From samples alone it is
+// only known that the thread waited at each sample.
 func setExactBegin(states []gvl.ThreadState, id sampler.ThreadID, fromNS, atNS int64) {
 	for i := range states {
 		if s := &states[i]; s.Thread == id && s.State == gvl.Waiting {

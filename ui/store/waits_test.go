@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestWaitEventsForgetTheOldest: of more waits than maxWaitEvents, a block of the oldest is dropped. The others are
-// found by their times and numbers.
+// TestWaitEventsForgetTheOldest: when there are more waits than maxWaitEvents, a block of the oldest waits is dropped.
+// The remaining waits are still found by their times and by their numbers.
 func TestWaitEventsForgetTheOldest(t *testing.T) {
 	w := NewWaitLog(time.Minute)
 	const n = maxWaitEvents + 1000
@@ -41,8 +41,9 @@ func TestWaitEventsForgetTheOldest(t *testing.T) {
 	}
 }
 
-// TestWaitsOfAnHour: with few waits a second, single waits need memory for ten minutes alone, and still all waits of an
-// hour are known. A second with more waits than longestEach ends this.
+// TestWaitsOfAnHour: if each second has only a few waits, all waits of an hour are known, although single waits are
+// stored only for ten minutes. If one second has more than longestEach waits, all waits are known only after this
+// second.
 func TestWaitsOfAnHour(t *testing.T) {
 	const each, seconds = longestEach - 2, 3000
 	w := NewWaitLog(time.Hour)
@@ -73,7 +74,8 @@ func TestWaitsOfAnHour(t *testing.T) {
 	}
 }
 
-// TestWaitLogKeeps: if the ring is full, the longest waits of each second are kept. No wait is returned twice.
+// TestWaitLogKeeps: when the ring buffer of single waits is full, the longest waits of each second are still kept. No
+// wait is returned twice.
 func TestWaitLogKeeps(t *testing.T) {
 	const each, seconds = 3000, 60
 	r := rand.New(rand.NewPCG(7, 7))
@@ -112,8 +114,8 @@ func TestWaitLogKeeps(t *testing.T) {
 	}
 }
 
-// TestWaitLengths compares the quantiles of a time span with the sorted lengths. The quantiles may be 4 % too small,
-// but the longest wait is exact.
+// TestWaitLengths compares the quantiles of a time span with the quantiles of the sorted lengths. They may be 4 % too
+// small, but the longest wait must be exact.
 func TestWaitLengths(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	w := NewWaitLog(time.Minute)
@@ -148,7 +150,8 @@ func TestWaitLengths(t *testing.T) {
 	}
 }
 
-// TestWaitsAfterBoot: soon after boot the time span on the screen can begin before the clock's zero.
+// TestWaitsAfterBoot: the clock begins with zero at boot. Soon after that, the time span on the screen can begin at a
+// negative time.
 func TestWaitsAfterBoot(t *testing.T) {
 	w := NewWaitLog(DefaultHistory)
 	if _, n := w.Lengths(-29e9, 1e9, []gvl.Wait{{ToNS: 5e6, MostNS: 5e6, InProgress: true}}); n != 1 {
@@ -156,8 +159,8 @@ func TestWaitsAfterBoot(t *testing.T) {
 	}
 }
 
-// TestRequestOfAWait: a wait belongs to the request that its thread served during the wait, not to the request
-// before. It belongs to no request if the request is unknown or changes during the wait.
+// TestRequestOfAWait: a wait belongs to the request that its thread served during the wait, and not to the thread's
+// previous request. If the request is unknown or changes during the wait, the wait belongs to none.
 func TestRequestOfAWait(t *testing.T) {
 	const thread, slot = 7, 2
 	interval := func(s gvl.State, fromNS, toNS int64, work sampler.WorkID) func(*waitLog) {

@@ -12,10 +12,12 @@ const Legible = 4.5
 // Graphic is the least contrast of signs that are not text, such as the letters of the timeline (WCAG 2.1, 1.4.11).
 const Graphic = 3
 
-// Toward mixes c with other until text in this colour is legible on bg. If no mixture is, it returns other.
+// Toward mixes c with the colour other until text in the mixture is legible on bg. If no mixture is legible, it returns
+// other.
 func Toward(c, other, bg canvas.Color) canvas.Color { return MixUntil(c, other, bg, Legible) }
 
-// MixUntil mixes c with other until the contrast with bg reaches a value. If no mixture does, it returns other.
+// MixUntil mixes c with the colour other until the contrast with bg is high enough. If no mixture has this contrast, it
+// returns other.
 func MixUntil(c, other, bg canvas.Color, contrast float64) canvas.Color {
 	const steps = 10
 	for i := range steps {
@@ -26,8 +28,9 @@ func MixUntil(c, other, bg canvas.Color, contrast float64) canvas.Color {
 	return other
 }
 
-// Readable returns a state's colour, changed so that text in it is legible on the theme's background. The dark greys
-// of the idle states and the blue of io are too close to a dark background, and yellow to a light one.
+// Readable returns the colour of a state, changed so that text in it is legible on the theme's background. Some colours
+// are too similar to the background. On a dark one, these are the dark greys of the idle states and the blue of io. On
+// a light one, it is yellow.
 func (t *Theme) Readable(c canvas.Color) canvas.Color {
 	end := canvas.RGB(WhiteText)
 	if t.Background.Light() {
@@ -36,8 +39,8 @@ func (t *Theme) Readable(c canvas.Color) canvas.Color {
 	return Toward(c, end, t.Background)
 }
 
-// fewColors corrects colours for a terminal with 16 or 256 colours. There, text and its background can become the same
-// colour.
+// fewColors corrects the colours of a picture for a terminal with 16 or 256 colours. On such a terminal, text and its
+// background could get the same colour.
 type fewColors struct {
 	// Convert returns the nearest colour of the terminal. It is nil if the terminal shows all colours.
 	Convert func(color.Color) color.Color
@@ -45,13 +48,13 @@ type fewColors struct {
 	known   map[canvas.Style]canvas.Style
 }
 
-// Bubble Tea's names for a terminal with 16 colours, and for one that shows every colour exactly.
+// These are Bubble Tea's names for a terminal with 16 colours, and for a terminal that shows every colour exactly.
 const (
 	Colors16  = "ANSI"
 	TrueColor = "TrueColor"
 )
 
-// maxKnownStyles limits the styles whose corrections are remembered.
+// maxKnownStyles limits how many styles are cached with their corrections.
 const maxKnownStyles = 1 << 14
 
 // apply corrects the styles of a drawn picture.
@@ -72,8 +75,8 @@ func (f *fewColors) apply(a canvas.Area, t *Theme) {
 	})
 }
 
-// The 256 colours of xterm are a cube of six steps for each component, and a ramp of greys. A colour counts as a grey
-// if its components differ by less than the constant colourless.
+// The 256 colours of xterm are a cube with six steps for each component, and a ramp of greys. rampFirst, rampStep and
+// rampLast describe the ramp. A colour counts as a grey if its components differ by less than the constant colourless.
 const (
 	rampFirst, rampStep, rampLast = 8, 10, 238
 	colourless                    = 0x30
@@ -81,8 +84,8 @@ const (
 
 var cubeSteps = [...]int{0, 0x5f, 0x87, 0xaf, 0xd7, 0xff}
 
-// In256 returns the nearest of the 256 colours. For a grey it takes one from the ramp of greys. By components alone,
-// the nearest for a bluish grey would be teal, and teal has a meaning here.
+// In256 returns the nearest of the 256 colours. For a grey it takes a grey of the ramp. If only the components decided,
+// a bluish grey would become teal, and teal has a meaning on this screen.
 func In256(c canvas.Color) canvas.Color {
 	if !c.IsSet() {
 		return c
@@ -112,8 +115,9 @@ func In256(c canvas.Color) canvas.Color {
 	return canvas.RGB(nearest(r)<<16 | nearest(g)<<8 | nearest(b))
 }
 
-// correct replaces colours by colours of the terminal. If text and its background would get the same colour, the text
-// becomes black or white, whichever has more contrast. A cell that has only one colour on purpose is kept.
+// correct replaces the colours of a style by colours of the terminal. If text and its background would get the same
+// colour, the text becomes black or white, whichever has more contrast. If both already had the same colour before,
+// they are kept, because this is on purpose.
 func (f *fewColors) correct(s canvas.Style, t *Theme) canvas.Style {
 	if s.FG == s.BG || !s.FG.IsSet() {
 		if !f.Are16 {

@@ -20,7 +20,8 @@ func ValueOr(unknown bool, v float64) float64 {
 	return v
 }
 
-// AxisTime formats the distance from now of a point on the time axis: "30s", "2m30s", "500ms", "1.5ms", "200µs".
+// AxisTime returns a time on the axis as text. The time is the distance from the end of the axis: "30s", "2m30s",
+// "500ms", "1.5ms", "200µs".
 func AxisTime(ns int64) string {
 	d := time.Duration(ns)
 	switch {
@@ -55,10 +56,12 @@ func Rate(hz float64) string {
 	return fmt.Sprintf("%.1f Hz", hz)
 }
 
-// CodeLine returns code with its place: "Order#total order.rb:3". For a template this is "orders/_row.html.erb:4".
+// CodeLine returns the name of code and its place: "Order#total order.rb:3". The name of a template is its file, so the
+// result is "orders/_row.html.erb:4".
 func CodeLine(code, place string) string { return Beside(gvl.AddLine(code, place)) }
 
-// CodeIn returns code with its place in brackets: "Order#total (order.rb:3)", for a template "orders/_row.html.erb:4".
+// CodeIn returns the name of code, and its place in brackets: "Order#total (order.rb:3)". The name of a template is its
+// file, so the result is "orders/_row.html.erb:4".
 func CodeIn(code, file string, line int32, uncertain bool) string {
 	if file == "" {
 		return code
@@ -70,7 +73,7 @@ func CodeIn(code, file string, line int32, uncertain bool) string {
 	return code
 }
 
-// Beside returns two texts with two blanks between them. Either may be empty.
+// Beside returns two texts with two blanks between them. If one is empty, it returns only the other text.
 func Beside(a, b string) string {
 	if a == "" || b == "" {
 		return a + b
@@ -78,8 +81,8 @@ func Beside(a, b string) string {
 	return a + "  " + b
 }
 
-// LineIn returns a line of a file: "app.rb:12". It adds a question mark if the line cannot be trusted
-// (sampler.Frame.Uncertain). If line is 0, it is unknown, and LineIn returns the file alone.
+// LineIn returns a line of a file: "app.rb:12". If the line cannot be trusted (sampler.Frame.Uncertain), it adds a
+// question mark. If the line is 0, it is unknown, and LineIn returns only the file.
 func LineIn(file string, line int32, uncertain bool) string {
 	if line == 0 {
 		return file
@@ -101,7 +104,7 @@ func Share(part, whole int64) float64 {
 // Between separates the parts of a status line.
 const Between = " · "
 
-// FitParts removes the last parts of a line until the rest fits into w columns.
+// FitParts removes parts from the end of a line until the remaining parts fit into w columns.
 func FitParts(s string, w int) string {
 	for canvas.Width(s) > w {
 		i := strings.LastIndex(s, Between)
@@ -136,8 +139,8 @@ func Wrap(s string, w, n int) (lines []string, whole bool) {
 	return append(lines, canvas.Cut(s, w)), canvas.Width(s) <= w
 }
 
-// unitFollows reports whether the first text ends with a number and the second begins with its unit. Wrap keeps both
-// in one line.
+// unitFollows reports whether the text before ends with a number and the text after begins with a unit. Wrap does not
+// break a line between them.
 func unitFollows(before, after string) bool {
 	if before == "" || before[len(before)-1] < '0' || before[len(before)-1] > '9' {
 		return false
@@ -150,7 +153,8 @@ func unitFollows(before, after string) bool {
 	return false
 }
 
-// Fit returns the first form that fits into w columns, or else the last one, cut. forms begin with the longest.
+// Fit returns the first of several texts that fits into w columns. forms begins with the longest text. If none fits,
+// Fit cuts the last one.
 func Fit(forms []string, w int) string {
 	for _, s := range forms {
 		if canvas.Width(s) <= w {
@@ -163,7 +167,7 @@ func Fit(forms []string, w int) string {
 // Metrics are the weights of the flamegraph, in the order in which the key w selects them.
 var Metrics = []flamegraph.Metric{flamegraph.Wall, flamegraph.CPU, flamegraph.Wait, flamegraph.Blame, flamegraph.Allocations}
 
-// MetricName returns the screen's words for a weight.
+// MetricName returns the words that the screen uses for a weight.
 func MetricName(m flamegraph.Metric) string {
 	switch m {
 	case flamegraph.CPU:
@@ -180,7 +184,7 @@ func MetricName(m flamegraph.Metric) string {
 	return "wall time"
 }
 
-// NothingOf returns the text for a flamegraph that is empty by this weight.
+// NothingOf returns the text that is shown if the flamegraph is empty because nothing has this weight.
 func NothingOf(m flamegraph.Metric) string {
 	switch m {
 	case flamegraph.Blame:
@@ -191,7 +195,7 @@ func NothingOf(m flamegraph.Metric) string {
 	return "no " + MetricName(m) + " here"
 }
 
-// Measure formats an amount of a weight. Allocations are estimates, so they are rounded to two digits.
+// Measure returns an amount of a weight as text. Allocations are estimates, so they are rounded to two digits.
 func Measure(m flamegraph.Metric, n int64) string {
 	switch m {
 	case flamegraph.Samples:
@@ -211,7 +215,7 @@ func roundTo2(n int64) int64 {
 	return int64(math.Round(float64(n)/unit) * unit)
 }
 
-// Estimated returns how good an estimate of allocations is: "estimate ±5 %", or "too few seen".
+// Estimated returns a text that says how exact an estimate of allocations is: "estimate ±5 %", or "too few seen".
 func Estimated(a flamegraph.AllocEstimate) string {
 	if !a.Enough() {
 		return "too few seen"
@@ -224,7 +228,7 @@ func Uncertainty(a flamegraph.AllocEstimate) string {
 	return fmt.Sprintf("±%.0f %%", math.Ceil(a.Error()*100))
 }
 
-// TooFew returns why allocations have no shares yet, or "" if they have.
+// TooFew returns the reason why no shares of allocations can be shown yet. It returns "" if they can be shown.
 func TooFew(a flamegraph.AllocEstimate) string {
 	switch {
 	case a.Enough():

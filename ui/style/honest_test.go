@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// TestBarsShowNothingUnderHalfAColumn: in a bar a state has as many columns as its share is worth, rounded. A state
-// with less than half a column is not drawn.
+// TestBarsShowNothingUnderHalfAColumn: a bar is divided among states. Each state gets the number of columns for its
+// share, rounded. A state with less than half a column is not drawn.
 func TestBarsShowNothingUnderHalfAColumn(t *testing.T) {
 	theme := darkTheme()
 	var g canvas.Grid

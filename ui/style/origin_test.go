@@ -6,8 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestOriginOf: the origin of a frame is its recorded origin. Without a recorded origin it follows from the frame's
-// path.
+// TestOriginOf: if the origin of a frame was recorded, OriginOf returns it. Otherwise the frame's path decides.
 func TestOriginOf(t *testing.T) {
 	for _, tc := range []struct {
 		f    sampler.Frame

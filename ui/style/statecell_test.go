@@ -10,8 +10,9 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// TestCellsStayAsTheyAreWhileThePictureMoves: if the picture moves by one cell, only cells before the first whole run
-// may change. The shade of each cell is at most one step from its exact shade.
+// TestCellsStayAsTheyAreWhileThePictureMoves: when the picture moves by one cell, the cells keep their shades. Only the
+// cells before the first whole run (shadeRun) may change. The shade of each cell is at most one step away from its
+// exact shade.
 func TestCellsStayAsTheyAreWhileThePictureMoves(t *testing.T) {
 	theme := darkTheme()
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -77,9 +78,9 @@ func TestCellsStayAsTheyAreWhileThePictureMoves(t *testing.T) {
 	}
 }
 
-// TestCellsShowHowLongAThreadRan: if a thread ran during a cell of another state, the cell has a block as high as the
-// share of running. The block has the colour of running. Without colours, or if the thread waited longer than it ran,
-// the letter of the state stays.
+// TestCellsShowHowLongAThreadRan: a cell has another state than running, but the thread also ran in it. The cell then
+// shows a block as high as the share of running, in the colour of running. Without colours, or if the thread waited
+// longer than it ran, the letter of the state stays.
 func TestCellsShowHowLongAThreadRan(t *testing.T) {
 	theme := darkTheme()
 	cell := func(s gvl.State, running, waiting int64) *timeline.Cell {

@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// The palette of Okabe and Ito can be distinguished with any kind of colour blindness (Color Universal Design, 2008).
-// Vermilion is used for one thing only: waiting for the GVL.
+// The colours of Okabe and Ito can be distinguished by people with any kind of colour blindness (Color Universal
+// Design, 2008). Vermilion is used only for waiting for the GVL.
 const (
 	okabeOrange     = 0xE69F00
 	OkabeSkyBlue    = 0x56B4E9
@@ -29,43 +29,45 @@ const (
 // Theme is a set of colours for the screen. It holds no state.
 type Theme struct {
 	Name string
-	// Background is the assumed colour of the terminal's background, into which other colours are mixed. It is painted
-	// only in pictures.
+	// Background is the colour that the terminal's background is assumed to have. Weak colours are mixed with it. It is
+	// drawn only in picture files.
 	Background canvas.Color
 	// Text, Dim and Faint are the three strengths of plain text. Line is for rules and borders.
 	Text, Dim, Faint, Line canvas.Color
-	// Selection is the background of the selected row. Accent marks what has the focus.
+	// Selection is the background of the selected row. Accent is the colour of the part that receives the keys.
 	Selection, Accent canvas.Color
-	// Good, Warn and Crit colour findings, and the light in the header.
+	// Good, Warn and Crit are the colours of findings by severity, and of the state of sampling in the header, such as
+	// LIVE.
 	Good, Warn, Crit canvas.Color
 	// States has a colour for each state.
 	States [gvl.NumStates]canvas.Color
-	// Owners distinguish threads in the GVL lane. Threads use them in turn.
+	// Owners are colours that distinguish threads in the GVL lane. The threads use them one after the other.
 	Owners []canvas.Color
-	// Flame has the colours of frames by the origin of their code (OriginOf). OriginUnknown is also for rows of
-	// threads and for the root.
+	// Flame has the colours of frames by the origin of their code (OriginOf). The colour of OriginUnknown is also used
+	// for rows of threads and for the root.
 	Flame [sampler.NumOrigins]canvas.Color
-	// Weakest is the strength of a state's colour at the smallest share, 0 to 1. The colour must still be
-	// recognizable, and the letter on it legible.
+	// Weakest is the strength, from 0 to 1, with which a state's colour is drawn at the smallest share. The colour must
+	// still be recognizable, and the letter on it legible.
 	Weakest float64
-	// Few is set if the terminal has at most 256 colours. Then frames of the flamegraph do not vary their colour,
-	// because the nearest colour of the terminal could be quite another.
+	// Few is set if the terminal has at most 256 colours. In this case the colours of frames in the flamegraph do not
+	// vary. The nearest colour of the terminal could be a very different one.
 	Few bool
-	// Flat is set if the terminal's few colours have no shades. Then states have their full colour at any share.
+	// Flat is set if the terminal has so few colours that there are no shades. In this case a state has its full colour
+	// at any share.
 	Flat bool
-	// Letters is set if there are no colours, so that only the letter of a cell shows its state.
+	// Letters is set if there are no colours. In this case only the letter of a cell shows its state.
 	Letters bool
 }
 
-// In16 returns the theme for a terminal with 16 colours. Each of the seven important states has one of these colours
-// for itself. No colours are mixed, because a weak green would become black.
+// In16 returns the theme for a terminal with 16 colours. Each of the seven important states has a colour that nothing
+// else has. Colours are not mixed, because a weak green would become black.
 func (t Theme) In16() Theme {
 	t.Flat = true
 	for s, rgb := range map[gvl.State]uint32{gvl.Running: 0x008000, gvl.Waiting: 0xFF0000, gvl.GC: 0xFFFF00, gvl.Stalled: 0x800080,
 		gvl.Native: 0x008080, gvl.IO: 0x000080, gvl.Lock: 0x808000} {
 		t.States[s] = canvas.RGB(rgb)
 	}
-	// Plain text uses the two greys, because for a bluish black the nearest colour would be blue.
+	// Plain text gets two greys of the terminal. If its colours were converted, a bluish black would become blue.
 	const grey, bright = 0x606060, 0x909090
 	t.Text, t.Dim, t.Faint, t.Line = canvas.RGB(WhiteText), canvas.RGB(bright), canvas.RGB(grey), canvas.RGB(grey)
 	if t.Background.Light() {
@@ -77,8 +79,8 @@ func (t Theme) In16() Theme {
 // Themes are the names that ThemeByName accepts.
 var Themes = []string{"auto", "dark", "light", "high-contrast"}
 
-// ThemeByName returns a theme. The names "" and "auto" mean the dark theme. The caller replaces it by the light one if
-// the terminal reports a light background.
+// ThemeByName returns the theme with a name. The names "" and "auto" mean the dark theme. If the terminal reports a
+// light background, the caller replaces it by the light theme.
 func ThemeByName(name string) (Theme, error) {
 	switch name {
 	case "", "auto", "dark":
@@ -181,7 +183,8 @@ func flames(app, gem, stdlib, core, native uint32) [sampler.NumOrigins]canvas.Co
 		sampler.OriginCore: canvas.RGB(core), sampler.OriginUnknown: canvas.RGB(native)}
 }
 
-// OriginOf returns the origin of a frame's code. Evaluated code of unknown origin counts as the program's.
+// OriginOf returns the origin of a frame's code. Code that was evaluated at run time counts as the program's own, if it
+// is not known where it comes from.
 func OriginOf(f sampler.Frame) sampler.Origin {
 	if o := f.From(); o != sampler.OriginEval {
 		return o
@@ -189,7 +192,7 @@ func OriginOf(f sampler.Frame) sampler.Origin {
 	return sampler.OriginApp
 }
 
-// Styles for plain text of different strengths, and for rules.
+// Plain and the following methods return styles for plain text of different strengths, and for lines.
 func (t *Theme) Plain() canvas.Style  { return canvas.Style{FG: t.Text} }
 func (t *Theme) Bold() canvas.Style   { return canvas.Style{FG: t.Text, Attr: canvas.Bold} }
 func (t *Theme) Dimmed() canvas.Style { return canvas.Style{FG: t.Dim} }
@@ -213,7 +216,7 @@ func (t *Theme) Owner(ident int) canvas.Color {
 	return t.Owners[(ident-1)%len(t.Owners)]
 }
 
-// OnSelection returns a style changed for the background of a selected row.
+// OnSelection changes a style so that it can be used on the background of a selected row.
 func (t *Theme) OnSelection(s canvas.Style) canvas.Style {
 	s.BG = t.Selection
 	if s.FG.IsSet() {
@@ -222,8 +225,8 @@ func (t *Theme) OnSelection(s canvas.Style) canvas.Style {
 	return s
 }
 
-// PutGround gives a drawn area the background of a selected row. Bars and other graphic signs keep their colour,
-// because it has a meaning.
+// PutGround gives an area that is already drawn the background of a selected row. Bars and other graphic signs keep
+// their colour, because it has a meaning.
 func (t *Theme) PutGround(a canvas.Area) {
 	a.RestyleRunes(func(r rune, s canvas.Style) canvas.Style {
 		if r >= '▀' && r <= '▟' || r == '■' {
@@ -234,7 +237,7 @@ func (t *Theme) PutGround(a canvas.Area) {
 	})
 }
 
-// Highlight marks a selected row by its background and, if it has the focus, by bold text.
+// Highlight marks a selected row by its background. If the row receives the keys, its text is bold, too.
 func (t *Theme) Highlight(a canvas.Area, focused bool) {
 	t.PutGround(a)
 	a.Restyle(func(s canvas.Style) canvas.Style {
@@ -245,14 +248,14 @@ func (t *Theme) Highlight(a canvas.Area, focused bool) {
 	})
 }
 
-// Colors are the colours of the screen on its terminal.
+// Colors are the colours of the screen, adapted to its terminal.
 type Colors struct {
 	Theme  Theme
 	Few    fewColors
 	Ground ground
 }
 
-// SetProfile sets how many colours the terminal has.
+// SetProfile stores how many colours the terminal has.
 func (c *Colors) SetProfile(p tea.ColorProfileMsg) {
 	c.Few = fewColors{Are16: p.String() == Colors16}
 	if p.String() != TrueColor {
@@ -271,8 +274,8 @@ func (c *Colors) SetTheme(t Theme) {
 	c.Theme, c.Few.known = t, nil
 }
 
-// SetGround takes the terminal's answer about its background. msg is nil if no answer came in time. If an answer comes
-// after that, the caller calls SetGround again, and the answer counts.
+// SetGround handles the terminal's answer about its background colour. msg is nil if no answer came in time. If the
+// answer comes later, the caller calls SetGround again, and the answer is used.
 func (c *Colors) SetGround(msg *tea.BackgroundColorMsg) {
 	if msg == nil {
 		c.Ground.Asked = true
@@ -290,23 +293,23 @@ func (c *Colors) Apply(a canvas.Area) {
 	c.Few.apply(a, &c.Theme)
 }
 
-// Copied returns the same colours for another screen, which remembers its own corrections.
+// Copied returns a copy of the colours for another screen. The copy has its own cache of corrections.
 func (c *Colors) Copied() Colors {
 	out := *c
 	out.Few.known, out.Ground.known = nil, nil
 	return out
 }
 
-// ground is what is known of the terminal's own background. tmux 3.3 and GNU screen do not report it. On a light
-// background, the dark theme's text would be invisible.
+// ground is what is known about the terminal's own background. tmux 3.3 and GNU screen do not report it. If it is
+// light, the text of the dark theme could not be read.
 type ground struct {
 	answered bool // the terminal reported its background
 	Asked    bool // there was no answer in time
 	known    map[canvas.Style]canvas.Style
 }
 
-// apply makes the dark theme legible on a background that is not known. Plain text gets the terminal's own colour.
-// Other colours become dark enough for a white background, which is also legible on black.
+// apply makes the dark theme legible if the background is not known. Plain text gets the terminal's own colour. Other
+// colours are made so dark that they are legible on white. They are still legible on black.
 func (g *ground) apply(a canvas.Area, t *Theme) {
 	if g.answered || !g.Asked {
 		return

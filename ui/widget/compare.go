@@ -27,7 +27,8 @@ func (v *flameBase) CompareAgainst() {
 	v.Base, v.BaseKind, v.BaseWhen = &v.Against.Weights, AgainstBase, v.Against.About()
 }
 
-// loadDiff compares the tree of all frames with the tree of the base. It compares shares of each tree's total.
+// loadDiff compares the tree of all frames with a second tree, which is made from the weights in Base or from another
+// recording. It compares the shares of each tree's total.
 func (v *Flame) loadDiff(o flamegraph.Options, weights *flamegraph.Snapshot, dict *sampler.Dictionary) {
 	v.Diff, v.diffSelf, v.Changes = nil, nil, nil
 	if !v.Comparing() {
@@ -41,7 +42,7 @@ func (v *Flame) loadDiff(o flamegraph.Options, weights *flamegraph.Snapshot, dic
 	v.compare(before, v.Whole, flamegraph.Diff{BeforeWhole: float64(before.Root.Total), AfterWhole: float64(v.Whole.Root.Total)})
 }
 
-// compare computes how much each node's share of the total changed, and lists the functions whose own time changed.
+// compare computes how much the share of each node has changed. It also lists the functions whose own time has changed.
 func (v *flameBase) compare(before, after *flamegraph.Tree, d flamegraph.Diff) {
 	v.Diff, v.diffSelf = make(map[*flamegraph.Node]float64), make(map[*flamegraph.Node]float64)
 	if d.BeforeWhole == 0 || d.AfterWhole == 0 {
@@ -65,17 +66,18 @@ func (v *flameBase) compare(before, after *flamegraph.Tree, d flamegraph.Diff) {
 	})
 }
 
-// change is the change of a function's own time, as a share of the total time.
+// change is by how much a function's own time has changed, as a share of the total time.
 type change struct {
 	Label string
 	Share float64
 }
 
-// LeastChange is the smallest change of a share that is listed: 0.05 percentage points, the first that Points shows.
+// LeastChange is the smallest change of a share that is listed. It is 0.05 percentage points, because smaller changes
+// would be shown as 0 (Points).
 const LeastChange = 0.0005
 
-// diffColor returns a colour from blue (less) over grey to vermilion (more). The two ends can be distinguished with
-// any kind of colour blindness.
+// diffColor returns the colour for the change of a node: blue for less, grey for the same, vermilion for more. Blue and
+// vermilion can be distinguished by people with any kind of colour blindness.
 func (v *Flame) diffColor(n *flamegraph.Node, t *style.Theme) canvas.Color {
 	const full = 0.2 // the change, as a share of the total, that has the full colour
 	grey := t.Background.Mix(t.Flame[sampler.OriginUnknown], 0.45)
@@ -87,7 +89,8 @@ func (v *Flame) diffColor(n *flamegraph.Node, t *style.Theme) canvas.Color {
 	return grey.Mix(canvas.RGB(style.OkabeVermilion), s)
 }
 
-// diffMark returns the change of a node as a text before its label, because colour alone must not show it.
+// diffMark returns the change of a node as text. It is written before the node's label, because colour alone must not
+// show the change.
 func (v *Flame) diffMark(n *flamegraph.Node) string {
 	if !v.Comparing() {
 		return ""
@@ -95,7 +98,7 @@ func (v *Flame) diffMark(n *flamegraph.Node) string {
 	return Points(v.change(n)) + " "
 }
 
-// Points prints a change of a share: "+3.1", "–0.4", "±0".
+// Points returns the change of a share in percentage points, as text: "+3.1", "–0.4", "±0".
 func Points(d float64) string {
 	switch p := math.Abs(d) * 100; {
 	case p < 0.05:
@@ -107,7 +110,8 @@ func Points(d float64) string {
 	}
 }
 
-// DrawChanges lists the functions whose own time changed most, also those that are not called now.
+// DrawChanges lists the functions whose own time has changed most. It includes functions that are not called in the
+// present time.
 func (v *flameBase) DrawChanges(a canvas.Area, t *style.Theme) {
 	about := "change of own time, in percentage points:"
 	if v.BaseKind == AgainstBase { // on a narrow screen its name has no room above

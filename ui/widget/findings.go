@@ -14,19 +14,19 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// pressFinding makes a click on a finding open the view that shows its cause.
+// pressFinding registers a click on a finding: it opens the view that shows the finding's cause.
 func pressFinding(f *scene.Findings, sc *scene.Scene, a canvas.Area, i int) {
 	id := f.ID(i)
 	sc.OnPress(a, func(h scene.Host, _, _ int) tea.Cmd { return h.GoToFinding(id) })
 }
 
-// moreFindings makes a click on "+2 more: !" at the end of a row open the list of all.
+// moreFindings registers a click on the text "+2 more: !" at the end of a row: it opens the list of all findings.
 func moreFindings(sc *scene.Scene, row canvas.Area, n int) {
 	w := canvas.Width(moreText(n)) + 1
 	sc.OnPress(row.Sub(row.W-w, 0, w, 1), func(h scene.Host, _, _ int) tea.Cmd { h.ShowFindings(); return nil })
 }
 
-// hexAddress matches the address of an object. Its last four digits suffice to identify the object.
+// hexAddress matches the address of an object. The last four digits are enough to identify the object.
 var hexAddress = regexp.MustCompile(`0x[0-9a-f]{5,12}([0-9a-f]{4})`)
 
 // findingLines returns a finding's title and text in at most n lines of w columns. If the text does not fit, it first
@@ -85,7 +85,8 @@ func DrawFindings(f *scene.Findings, a canvas.Area, sc *scene.Scene) {
 		end = a.Put(3, y, canvas.Cut(native, a.W-4), t.Dimmed())
 		y++
 	}
-	// The time that the figures cover is written behind the last row, because a sentence can continue in the next row.
+	// The time span that the findings are about is written at the end of the last row. An earlier row would be wrong,
+	// because a sentence can continue in the next row.
 	if a.W >= scene.FiguresOfWidth && worst.AgoNS == 0 && end+2+canvas.Width(scene.FiguresOf) < a.W {
 		a.PutRight(y-1, scene.FiguresOf+" ", t.Dimmed())
 	}
@@ -111,7 +112,8 @@ func nativeText(f *findings.Finding) string {
 	return "in C: " + flamegraph.Printable(f.Native)
 }
 
-// FindingMark returns the sign of a finding, and its style by severity. The style is dimmed if the finding has ended.
+// FindingMark returns the sign of a finding, and a style for its severity. If the finding has ended, the style is
+// dimmed.
 func FindingMark(f *findings.Finding, t *style.Theme) (string, canvas.Style) {
 	mark, color := severityMark(f.Severity, t)
 	if f.AgoNS != 0 {
@@ -120,10 +122,10 @@ func FindingMark(f *findings.Finding, t *style.Theme) (string, canvas.Style) {
 	return mark, canvas.Style{FG: color, Attr: canvas.Bold}
 }
 
-// moreText says that there are more findings than are shown, and which key shows them.
+// moreText says how many findings are not shown, and which key shows them.
 func moreText(n int) string { return fmt.Sprintf("+%d more: !", n) }
 
-// drawFindingLines draws a finding broken into lines: the sign of its severity and its title stand out.
+// drawFindingLines draws a finding that was broken into lines. The sign of its severity and its title are highlighted.
 func drawFindingLines(a canvas.Area, f *findings.Finding, lines []string, t *style.Theme) {
 	mark, st := FindingMark(f, t)
 	a.Put(1, 0, mark, st)
@@ -142,10 +144,11 @@ func drawFindingLines(a canvas.Area, f *findings.Finding, lines []string, t *sty
 	}
 }
 
-// maxFindingLines bounds the lines of one finding in the list of all.
+// maxFindingLines bounds how many lines a finding has in the list of all findings.
 const maxFindingLines = 8
 
-// DrawAllFindings draws all findings in full over the screen, each with its advice. It keeps the selected one visible.
+// DrawAllFindings draws all findings in full over the screen, each with its advice. It scrolls so that the selected
+// finding is visible.
 func DrawAllFindings(f *scene.Findings, a canvas.Area, sc *scene.Scene, o *Overlay) {
 	t, w := &sc.Theme, a.W-OverlayMargin
 	at := max(f.Index(o.Finding), 0)

@@ -15,8 +15,8 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// loadAgainst compares the whole tree with a tree of another recording that covers the same length of time. It
-// compares only the names of functions, because a deploy moves files and lines.
+// loadAgainst compares the tree of all frames with a tree from another recording, scaled to the same length of time. It
+// compares functions only by their names, because a new version of a program moves files and lines.
 func (v *Flame) loadAgainst(o flamegraph.Options, weights *flamegraph.Snapshot, dict *sampler.Dictionary) {
 	x := v.Against
 	o.Root = x.RootLike(o.Root, weights, dict)
@@ -29,13 +29,13 @@ func (v *Flame) loadAgainst(o flamegraph.Options, weights *flamegraph.Snapshot, 
 	v.compare(before, v.Whole, flamegraph.Diff{BeforeWhole: whole / factor, AfterWhole: whole, ByName: true})
 }
 
-// Comparing reports whether the shown tree is compared with another one. A tree from another recording is compared
-// only while all threads and routes are shown, because single ones may not exist in it.
+// Comparing reports whether the flamegraph is compared with another one. A comparison with another recording is shown
+// only for all threads and routes together. A single thread or route may not exist in the other recording.
 func (v *Flame) Comparing() bool {
 	return v.Base != nil && (v.BaseKind != AgainstBase || v.Filter == "")
 }
 
-// FlameLook has the user's choices for drawing flamegraphs. All processes share them.
+// FlameLook has the user's choices about how flamegraphs are drawn. The screens of all processes share them.
 type FlameLook struct {
 	Metric   flamegraph.Metric
 	ShowIdle bool
@@ -44,7 +44,8 @@ type FlameLook struct {
 	Inverted bool // callees first
 	Upward   bool // the first row is at the bottom: flames, not icicles
 	Search   *regexp.Regexp
-	// Sought is a search that another view set to show one function in the flamegraph. It does not filter lists.
+	// Sought is set if another view started the search, in order to show one function in the flamegraph. Such a search
+	// does not filter lists.
 	Sought *regexp.Regexp
 }
 
@@ -60,8 +61,8 @@ func (l *FlameLook) Listed() *regexp.Regexp {
 type Colouring uint8
 
 const (
-	// colourByItself is the default. It colours wall time by state. It colours other metrics by origin, because nearly
-	// all of their weight is in one state.
+	// colourByItself means that ddtop chooses. It colours wall time by state. It colours other metrics by origin,
+	// because nearly all of the weight of such a metric is in one state.
 	colourByItself Colouring = iota
 	ColourByState
 	ColourByOrigin
@@ -81,8 +82,8 @@ func (l *FlameLook) NextColouring() {
 	}
 }
 
-// Flame is a flamegraph on the screen. The selection and the zoom are kept as a path of functions, because the tree is
-// made again for every picture.
+// Flame is a flamegraph on the screen. Its tree is made again for every picture. The selection and the zoom are
+// therefore stored as a path of functions.
 type Flame struct {
 	FlameLook
 	flameShape
@@ -92,25 +93,27 @@ type Flame struct {
 	origins  map[sampler.FrameID]sampler.Origin
 	Endpoint flamegraph.EndpointID // only time of this endpoint is shown; zero means all time
 	Filter   string                // describes the selected threads; empty for all
-	// Everything describes what is shown while Filter is empty. If Everything is empty too, the text is "all threads".
+	// Everything is the text that says what is shown while Filter is empty. If Everything is empty too, the text is
+	// "all threads".
 	Everything string
-	// rest is the share of the time in which threads had nothing to do. It is zero if the picture includes this time.
+	// rest is the share of the time in which threads had nothing to do. It is zero if the flamegraph includes this
+	// time.
 	rest float64
 }
 
-// flameShape has the user's choice of functions to hide and of one function to focus on.
+// flameShape has the functions that the user has hidden, and the function that the user has focused on.
 type flameShape struct {
-	// hidden has the labels of functions that are left out. If focused is set, only stacks with it are shown.
+	// hidden has the labels of functions that are left out. If focused is not empty, only stacks with this function are
+	// shown.
 	hidden  map[string]bool
 	focused string
 }
 
 // flameBase has the weights that the flamegraph is compared with, and the result of the comparison.
 type flameBase struct {
-	// Base are the weights with which the shown weights are compared. It is nil if nothing is compared. BaseWhen
-	// describes in words which time or recording Base is from. Diff is the change of each node's share of the whole,
-	// and diffSelf the change of its own time. Changes are the functions whose own time has changed, the largest
-	// change first.
+	// Base has the weights that the shown weights are compared with. It is nil if nothing is compared. BaseWhen is a
+	// text that names the time or recording of Base. Diff is the change of each node's share of the whole, and diffSelf
+	// the change of its own time. Changes are the functions whose own time has changed, the largest change first.
 	Base     *flamegraph.Snapshot
 	BaseWhen string
 	BaseKind baseKind
@@ -122,7 +125,8 @@ type flameBase struct {
 
 // flamePicture is the drawn tree, its visible part, and the selection.
 type flamePicture struct {
-	// Whole is the tree of all frames. Tree is the tree that is shown: Whole, or the tree of own.
+	// Whole is the tree of all frames. Tree is the tree that is shown. It is Whole, or the tree in own, in which
+	// libraries are folded.
 	Whole, Tree *flamegraph.Tree
 	own         *flamegraph.Folded          // the tree of own code; nil if libraries are not folded
 	Fold        *flamegraph.Folded          // the tree with folded runs of frames; nil if runs are not folded
@@ -137,12 +141,14 @@ type flamePicture struct {
 	Top      int // first row of the picture that is drawn
 	Height   int // rows that were drawn last time
 
-	// depth is the number of rows for which the screen keeps room. depthNS is when the picture last had so many rows.
+	// depth is how many rows the screen reserves for the flamegraph. depthNS is when the flamegraph last needed so many
+	// rows.
 	depth   int
 	depthNS int64
 }
 
-// restOf returns the share of threads' time in which they had nothing to do. If threads is nil, it is for all threads.
+// restOf returns the share of the threads' time in which they had nothing to do. If threads is nil, it counts all
+// threads.
 func restOf(weights *flamegraph.Snapshot, threads map[sampler.ThreadID]bool) float64 {
 	var rest, all int64
 	for i := range weights.Entries {
@@ -159,15 +165,14 @@ func restOf(weights *flamegraph.Snapshot, threads map[sampler.ThreadID]bool) flo
 	return style.Share(rest, all)
 }
 
-// mostlyRest limits the share of time that the picture leaves out because threads rest. From this share on, the
-// caption reports it. Without this note an idle process would look busy, because the picture shows only the other
-// time.
+// mostlyRest is a share of time. The flamegraph leaves out time in which threads rest. If this is so large a share, the
+// caption says so. Without this note an idle process would look busy, because the flamegraph shows only the other time.
 const mostlyRest = .95
 
 // maxPictureRows bounds the depth of the picture. A stack of Rails has about 150 frames.
 const maxPictureRows = 2000
 
-// Build makes the tree of weights and its picture, for an area with a width and a number of rows.
+// Build makes a tree of the weights, and the picture of the tree for an area of the given width and number of rows.
 func (v *Flame) Build(weights *flamegraph.Snapshot, dict *sampler.Dictionary, threads map[sampler.ThreadID]bool, root func(sampler.ThreadID) string,
 	width, rows int) {
 	if v.Builder == nil {
@@ -194,7 +199,7 @@ func (v *Flame) Build(weights *flamegraph.Snapshot, dict *sampler.Dictionary, th
 	}
 }
 
-// lay computes the picture: which cell each node of the tree gets.
+// lay computes at which place of the picture each node of the tree is drawn.
 func (v *Flame) lay(dict *sampler.Dictionary, width int) {
 	zoom, _ := v.Tree.Find(v.Zoom)
 	v.findMatches(zoom)
@@ -240,11 +245,11 @@ func (v *Flame) lay(dict *sampler.Dictionary, width int) {
 	}
 }
 
-// holdDepthNS is how long the screen keeps rows for a depth that it does not need now, in ns. So the picture does not
-// jump with every deep call.
+// holdDepthNS is how long the screen still reserves rows for a depth that the flamegraph does not need now, in ns.
+// Without it, the picture would jump with every deep call.
 const holdDepthNS = int64(10e9)
 
-// RowsWanted returns the number of rows to make room for. It is zero if it is not known yet.
+// RowsWanted returns how many rows the screen should reserve for the flamegraph. It is zero if this is not known yet.
 func (v *flamePicture) RowsWanted(nowNS int64) int {
 	n := len(v.Picture.Rows)
 	if n >= v.depth || nowNS-v.depthNS > holdDepthNS || nowNS < v.depthNS {
@@ -263,7 +268,7 @@ func (v *flamePicture) Fit(height int) {
 	v.Top = max(0, min(v.Top, len(v.Picture.Rows)-height))
 }
 
-// Find returns the place of a node in the picture.
+// Find returns the row and the index in the row at which a node is drawn. ok is false if it is not in the picture.
 func (v *flamePicture) Find(n *flamegraph.Node) (y, i int, ok bool) {
 	if n == nil {
 		return 0, 0, false
@@ -284,8 +289,8 @@ func (v *flamePicture) SelectNode(n *flamegraph.Node) {
 	}
 }
 
-// First makes sure that a visible frame is selected. If the selected frame is not in the picture, or none is selected,
-// it selects the heaviest frame of the first row and returns true.
+// First makes sure that a visible frame is selected. If the selected frame is not in the picture, or no frame is
+// selected, it selects the heaviest frame of the first row. In this case it returns true.
 func (v *flamePicture) First() bool {
 	if _, _, ok := v.Find(v.SelNode); ok {
 		return false
@@ -344,7 +349,7 @@ func (v *Flame) SelectAt(x, y, height int) {
 	}
 }
 
-// HideSelected leaves the selected function out of the picture.
+// HideSelected hides the selected function: the flamegraph leaves it out.
 func (v *Flame) HideSelected() {
 	if v.First() || !v.SelNode.IsFrame() {
 		return
@@ -361,7 +366,7 @@ func (v *Flame) HideSelected() {
 	v.Zoom = nil
 }
 
-// FocusSelected keeps only the stacks that hold the selected function.
+// FocusSelected makes the flamegraph show only the stacks that contain the selected function.
 func (v *Flame) FocusSelected() {
 	if v.First() || !v.SelNode.IsFrame() {
 		return
@@ -370,12 +375,12 @@ func (v *Flame) FocusSelected() {
 	v.Zoom = nil
 }
 
-// Shaped reports whether functions are hidden, or one is focused. Unshape shows all stacks again.
+// Shaped reports whether some functions are hidden, or the user has focused on one. Unshape shows all stacks again.
 func (v *flameShape) Shaped() bool { return len(v.hidden) > 0 || v.focused != "" }
 
 func (v *flameShape) Unshape() { v.hidden, v.focused = nil, "" }
 
-// Shape describes in words how the picture is arranged, and what it leaves out.
+// Shape describes in words how the flamegraph is arranged, and which functions it leaves out.
 func (v *Flame) Shape() string {
 	s := "callers first"
 	if v.Inverted {
@@ -403,7 +408,7 @@ func (v *Flame) Shape() string {
 	return s
 }
 
-// options adds the user's choices to the options of a tree.
+// options returns the options o for making a tree, with the user's choices added.
 func (v *Flame) options(o flamegraph.Options) flamegraph.Options {
 	o.Endpoint = v.Endpoint
 	if v.Inverted {
@@ -435,7 +440,7 @@ func FlameKeys(v *Flame) scene.KeyMap {
 	}}
 }
 
-// ignoreCase is the prefix of the pattern of a search without an upper-case letter.
+// ignoreCase is put before the pattern of a search that has no upper-case letter. With it, the search ignores case.
 const ignoreCase = "(?i)"
 
 func StripCase(s string) string {
@@ -445,7 +450,7 @@ func StripCase(s string) string {
 	return s
 }
 
-// CompileSearch compiles a search. The search ignores case unless it has an upper-case letter.
+// CompileSearch compiles the text of a search. The search ignores case, unless the text has an upper-case letter.
 func CompileSearch(s string) (*regexp.Regexp, error) {
 	for _, r := range s {
 		if r >= 'A' && r <= 'Z' {

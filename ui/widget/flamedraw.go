@@ -16,7 +16,7 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// DrawRule draws the line above the flamegraph, which says what it shows.
+// DrawRule draws the line above the flamegraph. Its text says what the flamegraph shows.
 func (v *Flame) DrawRule(a canvas.Area, t *style.Theme, focused bool, when string) {
 	a.Fill('─', t.Rule())
 	title := t.Bold()
@@ -99,8 +99,8 @@ func (v *Flame) DrawRule(a canvas.Area, t *style.Theme, focused bool, when strin
 	}
 }
 
-// FewSamples is the number of samples below which shares are rough. With 50 samples, a share of 50 % is within 14
-// points of the true one, 19 times in 20.
+// FewSamples is a number of samples. With fewer samples, shares are rough. With 50 samples, a share of 50 % is within
+// 14 percentage points of the true one, 19 times in 20.
 const FewSamples = 50
 
 // Samples returns a number of samples in words.
@@ -111,8 +111,9 @@ func Samples(n int64) string {
 	return units.Count(n) + " samples"
 }
 
-// Few returns a note if the picture is made from few samples, else "". It also returns "" if the weight does not come
-// from samples. Waits and blame are measured one by one, and an estimate of allocations has its own error.
+// Few returns a note if the flamegraph is made from few samples. Otherwise it returns "". It also returns "" for
+// weights that do not come from samples. Waits and blame are measured one by one, and an estimate of allocations has
+// its own error.
 func (v *Flame) Few() string {
 	if v.Tree == nil || v.Metric != flamegraph.Wall && v.Metric != flamegraph.CPU || v.Tree.Samples == 0 || v.Tree.Samples >= FewSamples {
 		return ""
@@ -120,7 +121,7 @@ func (v *Flame) Few() string {
 	return "only " + Samples(v.Tree.Samples)
 }
 
-// Found returns the search, and the share of the picture's time that it matches.
+// Found returns the text of the search, and the share of the flamegraph's time that matches it.
 func (v *Flame) Found() string {
 	s := "/" + StripCase(v.Search.String()) + "/"
 	if len(v.Matches.Nodes) == 0 {
@@ -137,16 +138,16 @@ func (v *flamePicture) root() *flamegraph.Node {
 	return v.Tree.Root
 }
 
-// The function mostly names a state only from these shares of time on: one for the whole picture, one for a single
-// frame.
+// The function mostly names a state only if it has at least this share of the time. There is a limit for the whole
+// flamegraph, and one for a single frame.
 const (
 	leastOfAll   = 0.1
 	leastOfFrame = 0.005
 )
 
-// mostly names the two states in which most of a frame's wall time was spent. The frames alone do not show this: the
-// time of a method that reads a socket can be waiting for the GVL. It returns "" for weights other than wall time,
-// because each of these belongs to one state.
+// mostly names the two states in which most of a frame's wall time was spent. The frames alone do not show this: a
+// method that reads a socket may have spent its time waiting for the GVL. It returns "" for weights other than wall
+// time, because each of these belongs to one state.
 func (v *Flame) mostly(n *flamegraph.Node, least float64) string {
 	if n == nil || v.Metric != flamegraph.Wall || n.Total == 0 {
 		return ""
@@ -167,7 +168,7 @@ func (v *Flame) mostly(n *flamegraph.Node, least float64) string {
 	return strings.Join(parts, ", ")
 }
 
-// unsure reports whether too few allocations were seen to say which functions make them.
+// unsure reports whether too few allocations were seen to say which functions allocate most.
 func (v *Flame) unsure() bool {
 	return v.Tree != nil && v.Metric == flamegraph.Allocations && !v.Tree.Allocations.Enough()
 }
@@ -263,7 +264,7 @@ func (v *Flame) drawCell(a canvas.Area, c *flamegraph.Cell, t *style.Theme, focu
 			text = mark + fit(a.W-x-1-canvas.Width(mark))
 		}
 		a.Put(x, 0, text, st)
-		// The last column is paler, so that two neighbours of the same colour look like two cells.
+		// The last column of a cell is paler. Without this, two neighbours of the same colour would look like one cell.
 		if !selected && a.W > 1 {
 			last := st
 			last.BG = t.Background.Mix(st.BG, 0.55)
@@ -274,7 +275,8 @@ func (v *Flame) drawCell(a canvas.Area, c *flamegraph.Cell, t *style.Theme, focu
 		}
 		return
 	}
-	// Without colour, a cell has its label and then a bar. A space separates it from the next cell.
+	// Without colours, a cell has its label, and after it a bar that fills its width. A space separates it from the
+	// next cell.
 	bar := '░'
 	if selected {
 		a.Fill(' ', st)
@@ -292,11 +294,13 @@ func (v *Flame) drawCell(a canvas.Area, c *flamegraph.Cell, t *style.Theme, focu
 	}
 }
 
-// foreignStrength is how strong the colour of a state is on frames that are not the program's own.
+// foreignStrength is the strength of a state's colour on library frames. On the program's own frames the colour is
+// stronger.
 const foreignStrength = 0.72
 
-// CellColor returns the colour of a frame, by the state in which most of its time was spent, or by the origin of its
-// code. The frame's name makes it lighter or darker. So neighbours differ, and a frame keeps its colour.
+// CellColor returns the colour of a frame. It shows the state in which most of the frame's time was spent, or the
+// origin of its code. The frame's name makes the colour lighter or darker. Neighbours therefore differ, and a frame has
+// the same colour in each picture.
 func (v *Flame) CellColor(c *flamegraph.Cell, t *style.Theme) canvas.Color {
 	n := c.Node
 	switch {
@@ -370,7 +374,7 @@ func (v *Flame) Detail(dict *sampler.Dictionary) (name, rest string) {
 		weights = append(weights, "uncertain")
 	}
 	weights = append(weights, sum)
-	// The origin comes last, where it is cut first, because the colour can show it too.
+	// If the text is too long, its end is cut. The origin is at the end, because the colour can show it, too.
 	parts = append(parts, weights...)
 	if origin != "" {
 		parts = append(parts, origin)
@@ -384,7 +388,7 @@ func (v *Flame) Detail(dict *sampler.Dictionary) (name, rest string) {
 	return name, strings.Join(parts, "  ")
 }
 
-// SVGColors returns the colours that the flamegraph has on the screen, for an SVG file.
+// SVGColors returns the colours that the flamegraph has on the screen, so that an SVG file can have the same ones.
 func (v *Flame) SVGColors(t style.Theme, dict *sampler.Dictionary) *flamegraph.SVGColors {
 	if v.Base != nil {
 		return nil // the tree does not have the differences

@@ -9,22 +9,23 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Folding says which frames of a flamegraph are folded into rows.
+// Folding says which frames of a flamegraph are folded: several of them share one row.
 type Folding uint8
 
 const (
-	// FoldByItself first folds like FoldRuns. If less than half of the program's own code is then readable in the
-	// picture, it folds like FoldLibraries from then on.
+	// FoldByItself means that ddtop chooses. It begins with FoldRuns. If less than half of the program's own code is
+	// readable in the picture, it changes to FoldLibraries and stays there.
 	FoldByItself Folding = iota
-	// FoldLibraries folds frames that are not the program's own code (flamegraph.Fold).
+	// FoldLibraries folds all frames that are not the program's own code (flamegraph.Fold).
 	FoldLibraries
-	// FoldRuns folds long runs of frames without a branch (flamegraph.FoldStraight).
+	// FoldRuns folds long runs of frames in which each frame calls only the next one (flamegraph.FoldStraight).
 	FoldRuns
 	// FoldNothing shows all frames.
 	FoldNothing
 )
 
-// NextFolding switches to the next kind: from own code to folded runs, to all frames, and back to own code.
+// NextFolding switches to the next way of folding. From own code it goes to folded runs, then to all frames, and then
+// back to own code.
 func (v *Flame) NextFolding() {
 	switch v.Folding {
 	case FoldNothing:
@@ -36,7 +37,7 @@ func (v *Flame) NextFolding() {
 	}
 }
 
-// ToggleLibraries switches between own code and all frames.
+// ToggleLibraries switches between folded libraries and all frames.
 func (v *Flame) ToggleLibraries() {
 	if v.Folding == FoldLibraries {
 		v.setFolding(FoldNothing)
@@ -45,7 +46,8 @@ func (v *Flame) ToggleLibraries() {
 	}
 }
 
-// setFolding folds in another way. It keeps the selection and the zoom if the new picture has their frames.
+// setFolding changes the way of folding. If the frames of the selection and the zoom are in the new picture, both are
+// kept.
 func (v *Flame) setFolding(to Folding) {
 	v.depth = 0 // forget how many rows the old picture needed
 	if v.Folding = to; v.Tree == nil {
@@ -54,8 +56,8 @@ func (v *Flame) setFolding(to Folding) {
 	v.keep(v.wholeNode(v.Selected), v.wholeNode(v.Zoom))
 }
 
-// wholeNode returns the node of the whole tree for a path in the folded tree. If the path stands for several nodes, it
-// returns the heaviest one. It returns nil if there is none.
+// wholeNode returns the node of the unfolded tree (Whole) for a path in the tree that is shown. If the path stands for
+// several nodes, it returns the heaviest one. It returns nil if there is none.
 func (v *flamePicture) wholeNode(p flamegraph.Path) *flamegraph.Node {
 	n, ok := v.Tree.Find(p)
 	if !ok || len(p) == 0 {
@@ -64,8 +66,8 @@ func (v *flamePicture) wholeNode(p flamegraph.Path) *flamegraph.Node {
 	return slices.MaxFunc(v.standsFor(n), func(x, y *flamegraph.Node) int { return cmp.Compare(x.Total, y.Total) })
 }
 
-// keep folds the whole tree anew, and then restores the selection and the zoom. Both are given as nodes of the whole
-// tree, or nil.
+// keep folds the tree of all frames again, and then restores the selection and the zoom. The parameters are nodes of
+// this tree, or nil.
 func (v *Flame) keep(selected, zoom *flamegraph.Node) {
 	v.Tree, v.own = v.Whole, nil
 	v.Zoom, v.Selected = nil, nil
@@ -80,8 +82,8 @@ func (v *Flame) keep(selected, zoom *flamegraph.Node) {
 	}
 }
 
-// foldLibraries makes the tree of the program's own code: each run of other frames becomes one node. A run stays open
-// if the user has zoomed into it.
+// foldLibraries makes a tree of the program's own code. In it, each run of other frames becomes a single node. If the
+// user has zoomed into a run, its frames stay visible.
 func (v *Flame) foldLibraries() {
 	v.own = flamegraph.Fold(v.Whole, func(run *flamegraph.Node) bool {
 		if len(v.Zoom) < run.Depth {
@@ -94,7 +96,7 @@ func (v *Flame) foldLibraries() {
 	v.Tree = v.own.Tree
 }
 
-// shown returns the node of Tree that represents a node of the whole tree.
+// shown returns the node of Tree that stands for a node of Whole, the tree of all frames.
 func (v *flamePicture) shown(n *flamegraph.Node) *flamegraph.Node {
 	if v.own != nil {
 		return v.own.Shown(n)
@@ -102,8 +104,8 @@ func (v *flamePicture) shown(n *flamegraph.Node) *flamegraph.Node {
 	return n
 }
 
-// standsFor returns the nodes of the whole tree that a node of Tree represents. For a folded run, these are the run's
-// outermost frames.
+// standsFor returns the nodes of Whole that a node of Tree stands for. If the node is a folded run, these are the
+// outermost frames of the run.
 func (v *flamePicture) standsFor(n *flamegraph.Node) []*flamegraph.Node {
 	if v.own != nil {
 		return v.own.Of(n)
@@ -111,7 +113,8 @@ func (v *flamePicture) standsFor(n *flamegraph.Node) []*flamegraph.Node {
 	return []*flamegraph.Node{n}
 }
 
-// Under returns a function that reports whether a weight belongs to the node n. It gets the weight's key.
+// Under returns a function that reports whether a weight belongs to the node n or to a node below it. The argument of
+// the function is the weight's key.
 func (v *flamePicture) Under(dict *sampler.Dictionary, n *flamegraph.Node) func(flamegraph.Key) bool {
 	if v.own != nil {
 		return v.own.Under(dict, n)
@@ -119,7 +122,7 @@ func (v *flamePicture) Under(dict *sampler.Dictionary, n *flamegraph.Node) func(
 	return v.Tree.Under(dict, n)
 }
 
-// findMatches sets Matches and inRun to what the search matches below the zoomed node.
+// findMatches sets Matches and inRun: the nodes that match the search, in the part of the tree that is zoomed.
 func (v *Flame) findMatches(zoom *flamegraph.Node) {
 	v.Matches, v.inRun = flamegraph.Matches{}, nil
 	switch {
@@ -131,7 +134,7 @@ func (v *Flame) findMatches(zoom *flamegraph.Node) {
 	}
 }
 
-// change returns how much a node's share of the total has changed since the base of the comparison (Diff).
+// change returns how much a node's share of the total has changed, compared with Base (Diff).
 func (v *Flame) change(n *flamegraph.Node) float64 {
 	if v.own == nil {
 		return v.Diff[n]
@@ -153,17 +156,17 @@ func (v *Flame) change(n *flamegraph.Node) float64 {
 }
 
 const (
-	// leastLabel is the width in columns from which the label of a cell can be read.
+	// leastLabel is the least width of a cell, in columns, at which its label can be read.
 	leastLabel = 6
-	// leastToFold is the least number of samples with which the picture is checked for hidden own code. A process with
-	// ten requests per second reaches this number in its first seconds.
+	// leastToFold is a number of samples. With fewer samples, ddtop does not check whether the picture hides the
+	// program's own code. A process with ten requests per second reaches this number in its first seconds.
 	leastToFold = 10
 )
 
-// hidesOwn reports whether less than half of the weight of the program's own methods can be read in the first rows of
-// the picture. For each stack only the innermost own method counts, because a method that wraps all requests shows
-// nothing about their code. The top level of a file does not count, because the file bin/rails around all other code
-// is the program's own, too.
+// hidesOwn reports whether the first rows of the picture hide most of the program's own code. This is so if less than
+// half of the weight of its methods can be read there. For each stack only the innermost own method counts, because a
+// method that wraps all requests shows nothing about their code. The top level of a file does not count. The file
+// bin/rails contains all other code, and is the program's own, too.
 func (v *Flame) hidesOwn(rows int) bool {
 	if v.Inverted || len(v.Zoom) > 0 || rows <= 0 || v.Whole.Samples < leastToFold {
 		return false
@@ -200,8 +203,8 @@ func ownMethod(n *flamegraph.Node) bool {
 	return n.Kind == flamegraph.FrameNode && n.Own && !strings.HasPrefix(n.Label, "<")
 }
 
-// original returns the node of Tree that a node of the picture represents. If the picture has one row for several
-// left-out frames, it returns the outermost of them. It returns nil for nil.
+// original returns the node of Tree that a node of the picture stands for. If several frames are drawn as one row, it
+// returns the outermost of them. It returns nil for nil.
 func (v *flamePicture) original(n *flamegraph.Node) *flamegraph.Node {
 	if v.Fold == nil || n == nil {
 		return n
@@ -209,7 +212,7 @@ func (v *flamePicture) original(n *flamegraph.Node) *flamegraph.Node {
 	return v.Fold.Of(n)[0]
 }
 
-// drawn returns the node of the picture that represents a node of Tree.
+// drawn returns the node of the picture that stands for a node of Tree.
 func (v *flamePicture) drawn(n *flamegraph.Node) *flamegraph.Node {
 	if v.Fold == nil {
 		return n

@@ -4,7 +4,7 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 )
 
-// callerOf and calleeOf return the node of the next row towards the callers or the callees. A row may be a run of
+// callerOf and calleeOf return the node in the next row, towards the callers or the callees. It may stand for a run of
 // frames. They return nil if there is no such row.
 func (v *flamePicture) callerOf(n *flamegraph.Node) *flamegraph.Node {
 	return v.original(v.drawn(n).Parent)
@@ -41,7 +41,8 @@ func (v *flamePicture) SelectBeside(d int) {
 	}
 }
 
-// up and Down move the selection by one row of the screen. Callers are in the rows above, or below if Upward is set.
+// up and Down move the selection by one row of the screen. The row above has the callers. If Upward is set, it has the
+// callees.
 func (v *Flame) up() {
 	if v.Upward {
 		v.SelectChild()
@@ -58,8 +59,8 @@ func (v *Flame) Down() {
 	}
 }
 
-// rowAt returns the row of the flamegraph that is drawn in row y of an area with this height. It returns -1 if there
-// is none.
+// rowAt returns the row of the flamegraph that is drawn in row y of an area. height is the number of rows of the area.
+// It returns -1 if there is none.
 func (v *Flame) rowAt(y, height int) int {
 	if v.Upward {
 		y = height - 1 - y
@@ -84,7 +85,7 @@ func (v *flamePicture) toRoot() {
 	v.First()
 }
 
-// pageBy scrolls by one screen, up (-1) or down (+1).
+// pageBy scrolls by the height of the flamegraph, up (-1) or down (+1).
 func (v *Flame) pageBy(d int) {
 	if v.Upward {
 		d = -d
@@ -92,7 +93,8 @@ func (v *Flame) pageBy(d int) {
 	v.scroll(d)
 }
 
-// scroll moves the selection by a screenful, towards the callers (-1) or the callees (+1). The picture follows it.
+// scroll moves the selection by the height of the flamegraph, towards the callers (-1) or the callees (+1). The picture
+// scrolls with it.
 func (v *flamePicture) scroll(d int) {
 	if v.First() {
 		return
@@ -121,7 +123,7 @@ func (v *flamePicture) ZoomIn() {
 	}
 }
 
-// ZoomOut leaves the zoom. It returns false if there was no zoom.
+// ZoomOut shows the whole flamegraph again. It returns false if it was not zoomed.
 func (v *flamePicture) ZoomOut() bool {
 	if len(v.Zoom) == 0 {
 		return false
@@ -131,7 +133,8 @@ func (v *flamePicture) ZoomOut() bool {
 	return true
 }
 
-// NextMatch selects the next (or previous) frame that the search found, in reading order.
+// NextMatch selects the next or previous frame that matches the search. The order is from row to row, and in a row from
+// left to right.
 func (v *flamePicture) NextMatch(d int) {
 	var hits []*flamegraph.Node
 	at := -1

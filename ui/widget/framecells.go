@@ -11,16 +11,16 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// frameCells are cells that replace the timeline's own cells. They have only the time in which the frame selected in
-// the flamegraph ran, or the shown route was served. This time is split by state.
+// frameCells replace the usual cells of the timeline while a frame is selected in the flamegraph, or a route is shown.
+// They have only the time in which this frame ran, or this route was served. The time is divided by state.
 type frameCells struct {
 	label string
 	Cells map[scene.RowKey][]timeline.Cell
 }
 
 // LoadFrameCells sets the cells that show when a frame runs, or which threads work for an endpoint. It fills only the
-// rows that are drawn. It adds up the wall time of the keys for which the function under returns true. It skips
-// weights that are zero in the given metric.
+// rows that are drawn. A weight counts if the function under returns true for its key. Then its wall time is added.
+// Weights that are zero in the given metric do not count.
 func (v *Timeline) LoadFrameCells(r *store.Reading, label string, metric flamegraph.Metric, under func(flamegraph.Key) bool) {
 	l := &frameCells{label: label, Cells: make(map[scene.RowKey][]timeline.Cell, len(v.Visible))}
 	of := make(map[sampler.ThreadID][][]timeline.Cell)
@@ -43,7 +43,7 @@ func (v *Timeline) LoadFrameCells(r *store.Reading, label string, metric flamegr
 				return
 			}
 			state := k.State
-			// Spread the time evenly over its slot, because the store does not keep at which moment of the slot it was
+			// The time is spread evenly over its slot. The store does not keep at which moment of the slot it was
 			// spent.
 			for i := max(0, (fromNS-v.FromNS)/each); i < int64(v.Cells); i++ {
 				cellNS := v.FromNS + i*each
@@ -64,7 +64,7 @@ func (v *Timeline) LoadFrameCells(r *store.Reading, label string, metric flamegr
 	}
 }
 
-// finishFrameCell computes a cell's dominant state, and the frame's share of the row's time.
+// finishFrameCell computes which state has most of a cell's time, and which share of the row's time the frame has.
 func finishFrameCell(c, whole *timeline.Cell) {
 	c.SpanNS = whole.SpanNS
 	for s, ns := range c.NS {
@@ -75,7 +75,7 @@ func finishFrameCell(c, whole *timeline.Cell) {
 	c.Share = min(style.Share(c.Listed(), whole.Listed()), 1)
 }
 
-// cell returns a cell of a row. It returns an empty cell if the row did not exist when LoadFrameCells ran.
+// cell returns a cell of a row. If the row did not exist when LoadFrameCells was called, it returns an empty cell.
 func (l *frameCells) cell(k scene.RowKey, i int) *timeline.Cell {
 	if cells := l.Cells[k]; i < len(cells) {
 		return &cells[i]
@@ -83,7 +83,8 @@ func (l *frameCells) cell(k scene.RowKey, i int) *timeline.Cell {
 	return &timeline.Cell{}
 }
 
-// draw writes "where FRAME runs" at the left end of the time axis, instead of times. It returns the columns used.
+// draw writes "where FRAME runs" at the left end of the time axis, in place of times. It returns how many columns this
+// takes.
 func (l *frameCells) draw(axis canvas.Area, t *style.Theme) int {
 	const before, after = "where ", " runs "
 	room := axis.W*2/3 - len(before) - len(after)

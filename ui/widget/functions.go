@@ -13,7 +13,8 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// RestStates are the states of threads that have nothing to do. On the screen this is Parked (findings.Resting).
+// RestStates are the states of threads that have nothing to do. On the screen this is only Parked, because resting
+// threads get this state (findings.Resting).
 const RestStates = flamegraph.StateSet(1) << gvl.Parked
 
 // TopOrder is the column by which the view of functions is sorted.
@@ -25,7 +26,7 @@ const (
 	ByBlame TopOrder = "blame"
 )
 
-// TopKey identifies a row: a function, a line, a file or a gem.
+// TopKey identifies a row of the top list: a function, a line, a file or a gem.
 type TopKey struct {
 	Label, File string
 	Line        int32
@@ -40,20 +41,21 @@ const LibraryRow = "⋯ "
 type rowOfFrame struct {
 	row       int32
 	uncertain bool
-	// own is true for the program's own code. core is true for functions of Ruby's core or in C.
+	// own is true for the program's own code. core is true for functions of Ruby's core, and for functions in C.
 	own, core bool
 	library   string // the frame's library, if it is not own
 	native    bool   // a C function below the Ruby frames
 }
 
-// Rows maps the frames of stacks to rows: functions, lines, gems or files. It looks up each frame once.
+// Rows assigns the frames of stacks to rows: functions, lines, gems or files. It computes the row of each frame only
+// once.
 type Rows struct {
 	// Key returns the key of a frame's row.
 	Key func(f *sampler.Frame, from sampler.Origin) TopKey
-	// Add makes a row for a new key. Rows are numbered in the order in which they are made.
+	// Add is called for each new key, to make its row. Rows are numbered in the order in which they are made.
 	Add func(k TopKey, from sampler.Origin)
-	// ByLine is true if each line of a function has a row. Core is true if functions in C that own code calls have
-	// rows, too.
+	// ByLine is true if each line of a function has its own row. Core is true if functions in C also have rows, if the
+	// program's own code calls them.
 	ByLine, Core bool
 
 	index  map[TopKey]int32
@@ -68,10 +70,10 @@ func (r *Rows) Forget() {
 	r.index, r.of = make(map[TopKey]int32), make(map[sampler.FrameID]rowOfFrame)
 }
 
-// Of returns the rows of a stack, innermost first. The first row gets the stack's own weight. If own is true, only the
-// program's own frames have rows and, with Core, the functions in C that they call. A stack without such frames has
-// the row of its library. doubt is called with the rows whose lines cannot be trusted. The slice is valid until the
-// next call.
+// Of returns the rows of a stack, innermost first. The stack's own weight belongs to the first row. If own is true,
+// only the program's own frames have rows and, with Core, the functions in C that they call. A stack without such
+// frames has the row of its library. Of calls doubt with the rows whose lines cannot be trusted. The slice is valid
+// until the next call.
 func (r *Rows) Of(dict *sampler.Dictionary, stack sampler.StackID, own bool, doubt func(row int32)) []int32 {
 	r.frames, r.places, r.rows = dict.Frames(stack, r.frames[:0]), r.places[:0], r.rows[:0]
 	for _, id := range r.frames {
@@ -131,7 +133,7 @@ func KeyOfFunction(f *sampler.Frame) TopKey {
 	return TopKey{f.Label, f.File(), f.FirstLine}
 }
 
-// DrawFunction writes a function and its place, cut to the room.
+// DrawFunction writes a function and its place in the code, cut to the width of the area.
 func DrawFunction(a canvas.Area, label, where string, st canvas.Style, t *style.Theme) {
 	label, where = gvl.AddLine(label, where)
 	x := a.Put(0, 0, flamegraph.LabelFit(canvas.Clean(label), max(a.W*6/10, a.W-canvas.Width(where)-2)), st)
@@ -140,7 +142,8 @@ func DrawFunction(a canvas.Area, label, where string, st canvas.Style, t *style.
 	}
 }
 
-// SharePoints prints a share with one decimal, so that a list sorted by weight shows the order.
+// SharePoints returns a share in percent with one decimal. So the numbers in a list that is sorted by weight also show
+// the order.
 func SharePoints(s float64) string {
 	switch {
 	case s <= 0:
@@ -151,8 +154,8 @@ func SharePoints(s float64) string {
 	return fmt.Sprintf("%.1f %%", s*100)
 }
 
-// PlacesFrom identifies the data from which a list of places was made: its time, and whether directories were hidden.
-// While the PlacesFrom is the same, the list need not be made again.
+// PlacesFrom identifies the data from which a list of places was made: the time span, and whether directories were
+// hidden. If it has not changed, the list need not be made again.
 type PlacesFrom struct {
 	FromNS, ToNS int64
 	Hides        bool // directories were hidden
@@ -161,11 +164,12 @@ type PlacesFrom struct {
 // Blame says which code held the GVL while other threads waited for it.
 type Blame struct {
 	Places []flamegraph.PlaceSum
-	// WaitNS is the time that all threads waited for the GVL, in ns. NobodyNS is the part without a holder.
+	// WaitNS is how long all threads together waited for the GVL, in ns. NobodyNS is the part of it in which no thread
+	// held the GVL.
 	WaitNS, NobodyNS int64
 }
 
-// BlameOf sums up by place in the code how long other threads waited for the GVL.
+// BlameOf sums up how long threads waited for the GVL, by the place in the code that held it.
 func BlameOf(s *flamegraph.Snapshot, dict *sampler.Dictionary) Blame {
 	b := Blame{Places: s.Places(dict, func(e *flamegraph.Entry) int64 { return e.Weights.BlameNS })}
 	charged, total := int64(0), s.Total()
@@ -177,7 +181,7 @@ func BlameOf(s *flamegraph.Snapshot, dict *sampler.Dictionary) Blame {
 	return b
 }
 
-// DrawPlace writes a place in the code with its file and line, cut to the room.
+// DrawPlace writes a place in the code with its file and line, cut to the width of the area.
 func DrawPlace(a canvas.Area, b *flamegraph.PlaceSum, t *style.Theme) {
 	code, where := b.String(), ""
 	if b.Path != "" {
@@ -189,7 +193,7 @@ func DrawPlace(a canvas.Area, b *flamegraph.PlaceSum, t *style.Theme) {
 	}
 }
 
-// PlaceFit cuts "METHOD → C FUNCTION" to w columns. It keeps as much as it can of both names.
+// PlaceFit cuts a text of the form "METHOD → C FUNCTION" to w columns. It keeps as much as possible of both names.
 func PlaceFit(code string, w int) string {
 	const calls = " → "
 	caller, callee, found := strings.Cut(code, calls)
@@ -204,8 +208,8 @@ func PlaceFit(code string, w int) string {
 	return flamegraph.LabelFit(caller, room-canvas.Width(callee)) + calls + callee
 }
 
-// ClockOf returns the time format for a wait. screen is the width of the screen in columns. Only exact waits get
-// microseconds.
+// ClockOf returns the format in which the time of a wait is written. screen is the width of the screen in columns. Only
+// waits whose times are exactly known get microseconds.
 func ClockOf(e *store.WaitEvent, screen int) string {
 	switch {
 	case !e.Exact:

@@ -19,10 +19,10 @@ type gauge struct {
 	spark        []float64
 	top          float64
 	sparkStyle   canvas.Style
-	// priority decides which gauge a narrow terminal drops first: the one with the largest number. Its spark is
-	// dropped earlier, at priority+sparkLater.
+	// priority decides which gauges are left out on a narrow terminal: the ones with the largest numbers first. The
+	// spark of a gauge is left out earlier, as if its number were priority+sparkLater.
 	priority int
-	// bar is true if a vertical line separates it from the gauge before.
+	// bar is true if a vertical line is drawn between this gauge and the previous one.
 	bar bool
 }
 
@@ -83,8 +83,8 @@ func maxOf(v []float64, least float64) float64 {
 	return least
 }
 
-// width returns the columns of a gauge if all gauges with a priority above level are left out. So it is zero for such
-// a gauge.
+// width returns how many columns a gauge takes if all gauges with a priority above level are left out. It is zero if
+// this gauge is left out.
 func (g *gauge) width(level int) int {
 	if g.priority > level {
 		return 0

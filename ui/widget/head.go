@@ -17,11 +17,12 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// Head draws the first line: the target and the state of sampling, or a banner that says that the picture is not live.
+// Head draws the first line of the screen: the target and the state of sampling. If the picture is not live, it draws a
+// banner that says so.
 type Head struct {
 	Process sampler.Process
 	State   store.SourceState
-	// Live is false while the picture is frozen at AtNS. BehindNS is the time from AtNS to the newest sample.
+	// Live is false while the picture is frozen at AtNS. BehindNS is how much earlier AtNS is than the newest sample.
 	Live             bool
 	AtNS, BehindNS   int64
 	NowNS            int64 // time of the newest sample
@@ -29,20 +30,20 @@ type Head struct {
 	Replay           bool
 	More             time.Duration // how long ddtop may still exceed its usual cost; zero if it may not
 	Recording        bool
-	// Playing and Speed describe the playback of a recording. Played is the position in the history, and Loaded the
-	// part of the recording that was read, from 0 to 1.
+	// Playing and Speed describe how the history is played. Played is the position in the history, from 0 to 1. Loaded
+	// is the part of the recording that has been read, from 0 to 1.
 	Playing        bool
 	Speed          float64
 	Played, Loaded float64
-	// StepNS is how far the keys [ and ] move the shown time, in ns.
+	// StepNS is how far the keys [ and ] move the moment on the screen, in ns.
 	StepNS  int64
 	Figures *scene.Figures
 	Exact   sampler.ExactStatus
-	// Switches says whether ddtop learns what threads do from the kernel's records of thread switches, and how well
-	// this works.
+	// Switches says whether ddtop follows the process by the kernel's records of thread switches, and how well this
+	// works.
 	Switches sampler.SwitchStatus
-	// Number and Of say which of several processes is shown. Of is zero if there is only one process. Whole is true if
-	// the head describes all processes together.
+	// Number and Of are shown as "process 3 of 8" if there are several processes. Of is zero if there is only one.
+	// Whole is true if the head is about all processes together.
 	Number, Of int
 	Whole      bool
 	Programs   string // the names of all programs, if Whole is true
@@ -83,7 +84,7 @@ func (h *Head) EndText() string {
 	return s
 }
 
-// signalWord names the signal that an exit code of 128+n stands for: ": killed".
+// signalWord returns the name of the signal that ended a process with the exit code 128+n: ": killed".
 func signalWord(code int) string {
 	const base, signals = 128, 64
 	if code <= base || code > base+signals {
@@ -102,7 +103,7 @@ func (h *Head) who() string {
 	return fmt.Sprintf("%s  pid %d", h.Process.Name(), h.Process.PID)
 }
 
-// which says which of several processes is shown.
+// which returns a text that says which of several processes is shown.
 func (h *Head) which() string { return fmt.Sprintf("process %d of %d", h.Number, h.Of) }
 
 func (h *Head) drawFrozen(a canvas.Area, t *style.Theme) {
@@ -138,7 +139,7 @@ func (h *Head) drawFrozen(a canvas.Area, t *style.Theme) {
 	}
 }
 
-// banner fills the row in reverse video, so that an old picture is not mistaken for a live one.
+// banner fills the row with a text in reverse video, so that the user does not take an old picture for a live one.
 func (h *Head) banner(a canvas.Area, t *style.Theme, text, right string, c canvas.Color) {
 	st := canvas.Style{FG: c, BG: t.Background, Attr: canvas.Bold | canvas.Reverse}
 	a.Fill(' ', st)
@@ -184,7 +185,8 @@ func (h *Head) drawLive(a canvas.Area, t *style.Theme) {
 	if p.LayoutNote != "" && !h.Whole {
 		left = append(left, p.LayoutNote)
 	}
-	// If the room is too small, the right side (health) and the left side (the target) both lose their last parts.
+	// The target is on the left, and the state of sampling on the right. If there is too little room, both lose their
+	// last parts.
 	least := 2 + canvas.Width(left[0]) + 2 + canvas.Width(ruby)
 	if h.Whole { // the table has the names of the programs
 		least = 0
@@ -204,13 +206,14 @@ func (h *Head) drawLive(a canvas.Area, t *style.Theme) {
 	}
 }
 
-// spaciousWidth is the width from which the banner shows the position in a recording that is not being played.
+// spaciousWidth is the least width of a screen on which the banner shows the position in a recording that is not being
+// played.
 const spaciousWidth = 140
 
 // PlayedColumns is the width of the progress bars of a recording, in columns.
 const PlayedColumns = 12
 
-// ExactEnded returns a sentence that says why exact mode ended by itself.
+// ExactEnded returns a sentence that says why exact mode ended without being switched off.
 func ExactEnded(s *sampler.ExactStatus) string {
 	if s.Wrong {
 		return "exact mode ended, and what it told is not to be trusted: " + s.Ended
@@ -218,8 +221,8 @@ func ExactEnded(s *sampler.ExactStatus) string {
 	return "exact mode ended: " + s.Ended
 }
 
-// exactSegments show in the head whether exact mode is on and what it costs the process, or that it has ended by
-// itself. Until a thread has hit a probe, figures are not exact.
+// exactSegments returns texts for the head. They say whether exact mode is on and what it costs the process, or that it
+// ended without being switched off. Figures become exact when the first thread hits a probe.
 func exactSegments(s *sampler.ExactStatus, t *style.Theme) []segment {
 	warn := canvas.Style{FG: t.Warn, Attr: canvas.Bold}
 	switch {
@@ -235,7 +238,7 @@ func exactSegments(s *sampler.ExactStatus, t *style.Theme) []segment {
 	return nil
 }
 
-// exactHelp returns the lines of the help about the cost and the results of exact mode.
+// exactHelp returns the lines of the help that say what exact mode costs, and what it has recorded.
 func exactHelp(s *sampler.ExactStatus, p *sampler.Process) []scene.Binding {
 	counts := fmt.Sprintf("%s hits of its breakpoints told %s changes of the GVL, %s were lost", units.Count(int64(s.Hits)), units.Count(int64(s.Changes)), units.Count(int64(s.Lost)))
 	switch {
@@ -248,7 +251,7 @@ func exactHelp(s *sampler.ExactStatus, p *sampler.Process) []scene.Binding {
 	return nil
 }
 
-// ReadsHelp returns the part of the help that describes sampling, exact mode and thread switches in figures.
+// ReadsHelp returns the part of the help that has the figures about sampling, exact mode and thread switches.
 func ReadsHelp(sc *scene.Scene) scene.KeyMap {
 	k := sc.Figures.ReadsHelp(&sc.Process)
 	k.Bindings = append(k.Bindings, exactHelp(&sc.Exact, &sc.Process)...)
@@ -262,7 +265,7 @@ type segment struct {
 	style canvas.Style
 }
 
-// health returns the texts about the state of sampling, the most important first.
+// health returns the texts about the state of sampling, the most important one first.
 func (h *Head) health(t *style.Theme) []segment {
 	f := h.Figures
 	live := segment{"● LIVE", canvas.Style{FG: t.Good, Attr: canvas.Bold}}
@@ -325,7 +328,7 @@ func (h *Head) health(t *style.Theme) []segment {
 	if h.Process.Pauses && f.PauseNS > 0 {
 		out = append(out, segment{fmt.Sprintf("stops it %.1f %% (%s each)", f.PauseShare*100, units.Duration(f.PauseNS)), canvas.Style{FG: t.Warn}})
 	}
-	// The help has the rates. The head shows only what is missing.
+	// The head says only that something is missing. The help has the rates and the reasons.
 	warn := func(text string) { out = append(out, segment{text, canvas.Style{FG: t.Warn}}) }
 	switch { // the help has all, with the reason
 	case h.Whole || h.Replay:
@@ -354,8 +357,8 @@ func (h *Head) followed() bool {
 	return h.Exact.On || h.Switches.On && h.Switches.Kind == "switches" && h.Switches.Lost == 0
 }
 
-// switchSegments show in the head that the kernel's records of thread switches are used. If they cannot be used
-// although ddtop tried, the head shows "polling".
+// switchSegments returns texts for the head. They say that ddtop uses the kernel's records of thread switches. If ddtop
+// has tried to use them and failed, the text is "polling".
 func switchSegments(s *sampler.SwitchStatus, t *style.Theme) []segment {
 	warn := canvas.Style{FG: t.Warn, Attr: canvas.Bold}
 	switch {
@@ -371,8 +374,8 @@ func switchSegments(s *sampler.SwitchStatus, t *style.Theme) []segment {
 	return nil
 }
 
-// switchHelp returns the line of the help with figures about the kernel's records of thread switches, or why they are
-// not used.
+// switchHelp returns the line of the help about the kernel's records of thread switches. It has figures about them, or
+// says why they are not used.
 func switchHelp(s *sampler.SwitchStatus, p *sampler.Process) []scene.Binding {
 	switch {
 	case s.On && s.Kind == "moved":

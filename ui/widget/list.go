@@ -10,15 +10,15 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// keyed is a row of a list. Its ID is the same in each picture. So the cursor stays on its row when other rows come,
-// go or move.
+// keyed is a row of a list. Its ID is the same in each picture. With it, the cursor stays on its row when other rows
+// come, go or move.
 type keyed[K comparable] interface{ ID() K }
 
-// List is a list of rows. One row has the cursor, and some are on the screen.
+// List is a list of rows on the screen. The cursor is on one of the rows, and only some rows fit on the screen.
 type List[R keyed[K], K comparable] struct {
 	Rows []R
-	// Cursor is the key of the selected row. Several lists may share it, and it may be stored elsewhere. If no row has
-	// this key, no row is selected, for example at first.
+	// Cursor is the key of the selected row. Several lists may share it, so it is a pointer. If no row has this key, no
+	// row is selected. This is so at first.
 	Cursor *K
 	At     int // the last index of the selected row; if the row is gone, the keys continue from here
 	Top    int // first row on the screen
@@ -30,7 +30,7 @@ func (l *List[R, K]) Index() int {
 	return slices.IndexFunc(l.Rows, func(r R) bool { return r.ID() == *l.Cursor })
 }
 
-// Step is how far a key moves the cursor: a number of rows and a number of screens.
+// Step is how far a key moves the cursor: a number of rows, or a number of screens.
 type Step struct{ Rows, Screens int }
 
 // Move moves the cursor within the list. If no row was ever selected, a step goes to the first or the last row.
@@ -54,7 +54,8 @@ func (l *List[R, K]) Move(by Step) {
 	*l.Cursor = l.Rows[l.At].ID()
 }
 
-// Settle makes sure that a row has the cursor. If none has, it selects the row at the cursor's last index.
+// Settle makes sure that a row has the cursor. If the row with the cursor is gone, it selects the row that has the same
+// index now.
 func (l *List[R, K]) Settle() {
 	if len(l.Rows) > 0 && l.Index() < 0 {
 		l.At = min(l.At, len(l.Rows)-1)
@@ -68,7 +69,7 @@ func (l *List[R, K]) Reset() {
 	*l.Cursor, l.At, l.Top = none, 0, 0
 }
 
-// Scroll gives the list the height of its room on the screen, scrolls until the cursor is visible, and returns the
+// Scroll sets how many rows of the list fit on the screen. It scrolls until the cursor is visible, and returns the
 // visible rows.
 func (l *List[R, K]) Scroll(height int) []R {
 	l.Height = height
@@ -80,10 +81,10 @@ func (l *List[R, K]) Scroll(height int) []R {
 	return l.Rows[l.Top:min(l.Top+height, len(l.Rows))]
 }
 
-// Hidden returns the number of rows above and below the screen. It is empty if there are none.
+// Hidden returns a text that says how many rows are above and below the visible ones. It is empty if there are none.
 func (l *List[R, K]) Hidden() string { return hiddenText(l.Top, len(l.Rows)-l.Top-l.Height) }
 
-// hiddenText says how many rows are above and below those on the screen. It is empty if there are none.
+// hiddenText returns a text for the numbers of rows above and below the visible ones. It is empty if there are none.
 func hiddenText(above, below int) string {
 	s := ""
 	if above > 0 {
@@ -98,8 +99,7 @@ func hiddenText(above, below int) string {
 	return s
 }
 
-// Draw draws the visible rows. A click on a row moves the cursor to it and calls pressed with the column that was
-// clicked.
+// Draw draws the visible rows. A click on a row moves the cursor to it, and then calls pressed with the clicked column.
 func (l *List[R, K]) Draw(a canvas.Area, sc *scene.Scene, drawRow func(a canvas.Area, r R, selected bool),
 	pressed func(h scene.Host, r R, x int) tea.Cmd) {
 	for y, r := range l.Scroll(a.H) {
@@ -118,8 +118,8 @@ func MarkRow(a canvas.Area, sc *scene.Scene, focused bool) {
 	a.Put(0, 0, "▌", canvas.Style{FG: t.Accent, BG: t.Selection, Attr: canvas.Bold})
 }
 
-// CursorKeys returns the keys that move a cursor through rows. They are the same for all lists. short and help are the
-// words of the footer and of the help.
+// CursorKeys returns the keys that move a cursor through rows. They are the same for all lists. short is the text for
+// these keys in the footer, and help the text in the help.
 func CursorKeys(short, help string, move func(h scene.Host, by Step) tea.Cmd) []scene.Binding {
 	do := func(rows, screens int) func(scene.Host) tea.Cmd {
 		return func(h scene.Host) tea.Cmd { return move(h, Step{rows, screens}) }
@@ -134,5 +134,5 @@ func CursorKeys(short, help string, move func(h scene.Host, by Step) tea.Cmd) []
 	}
 }
 
-// GroupSign is the last of the columns in which a click opens or closes a group.
+// GroupSign is the last column of the sign in front of a group. A click on this sign opens or closes the group.
 const GroupSign = 2

@@ -11,11 +11,11 @@ import (
 // OverlayLine draws one line of an overlay.
 type OverlayLine func(a canvas.Area)
 
-// OverlayMargin is the columns that the frame of an overlay takes.
+// OverlayMargin is how many columns the frame of an overlay takes, on both sides together.
 const OverlayMargin = 4
 
-// MaxOverlay limits the width of an overlay, in columns. If less than LeastBeside columns would remain free beside the
-// overlay, it takes the whole width of the screen.
+// MaxOverlay limits the width of an overlay, in columns. If fewer than LeastBeside columns of the screen would remain
+// free beside such an overlay, it takes the whole width.
 const MaxOverlay, LeastBeside = 200, 80
 
 // overlayID says which overlay is open.
@@ -32,8 +32,8 @@ const (
 type Overlay struct {
 	What   overlayID
 	Scroll int
-	// Finding is the selected finding. Lines are the number of its first line, and of the line after its last. Height
-	// is the number of lines that fit.
+	// Finding is the selected finding. Lines has the number of its first line, and the number of the line after its
+	// last one. Height is how many lines fit into the overlay.
 	Finding scene.FindingID
 	Lines   [2]int
 	Height  int
@@ -47,9 +47,9 @@ func (o *Overlay) Toggle(what overlayID) {
 	*o = Overlay{What: what}
 }
 
-// DrawOverlay draws lines in a frame. The frame covers the area, or a part of it if there are few lines. The parameter
-// scroll is the number of lines to skip. DrawOverlay returns the number of lines that it has skipped. This is less
-// than scroll if the last line would end above the bottom of the frame.
+// DrawOverlay draws lines in a frame. The frame covers the area, or only a part of it if there are few lines. The
+// parameter scroll is how many lines are to be skipped. DrawOverlay returns how many it has skipped. It skips fewer if
+// there would otherwise be empty rows after the last line.
 func DrawOverlay(a canvas.Area, t *style.Theme, title string, lines []OverlayLine, scroll int) int {
 	a = a.Sub(0, 0, a.W, min(a.H, len(lines)+2))
 	a.Fill(' ', canvas.Style{BG: t.Background})

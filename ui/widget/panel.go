@@ -15,18 +15,19 @@ import (
 )
 
 const (
-	// LeastPanel is the least height of a panel with lists under the flamegraph, in rows. The panel grows in steps of
-	// panelStep rows, so that a stack one frame deeper does not move it.
+	// LeastPanel is the least height of the panel with lists under the flamegraph, in rows. The panel's height changes
+	// in steps of panelStep rows. Without these steps, a stack one frame deeper would move the panel.
 	LeastPanel = 8
 	panelStep  = 4
-	// panelEachNS is how often the panel's lists change, in ns. Numbers that change faster cannot be read.
+	// panelEachNS is the interval at which the panel's lists change, in ns. If numbers change faster, they cannot be
+	// read.
 	panelEachNS = int64(1e9)
 	// maxPanelRows bounds the rows of each list of the panel.
 	maxPanelRows = 100
 )
 
-// Panel fills the rows below the flamegraph. It lists the heaviest functions, summed up over all their places in the
-// picture. If a function is selected, it lists its callers, its callees and where it runs.
+// Panel fills the rows below the flamegraph. It lists the heaviest functions. Each is summed up over all its places in
+// the flamegraph. If a function is selected, the panel lists its callers, its callees and the threads that run it.
 type Panel struct {
 	Flame    *Flame
 	timeline *Timeline // if the flamegraph is empty, the panel shows the stacks of its selected row
@@ -37,13 +38,13 @@ type Panel struct {
 	tree *flamegraph.Tree
 	toNS int64
 	of   panelOf
-	// Total is the weight that counts as 100 %. It is the weight of the picture, of the selected thread or group in
-	// it, or of the selected function in all of its places.
+	// Total is the weight that counts as 100 %. It is the weight of the whole flamegraph, or of the selected thread or
+	// group in it. If a function is selected, it is the weight of this function in all of its places.
 	Total int64
 
-	// Hot are the functions by their own weight. Own are the program's own functions, by their weight with the
-	// libraries and C functions that they call. Both begin with the heaviest. If a function is selected, they are the
-	// functions under it.
+	// Hot are the functions by their own weight. Own are the program's own functions. Their weight includes the
+	// libraries and C functions that they call. Both begin with the heaviest function. If a function is selected, they
+	// have only the functions below it.
 	Hot, Own []PanelRow
 
 	Self             int64
@@ -53,7 +54,7 @@ type Panel struct {
 	Threads          []PanelRow
 }
 
-// panelOf is what the panel is about: the selected function, thread or group. The zero value means all.
+// panelOf is what the panel is about: the selected function, thread or group. The zero value means everything.
 type panelOf struct{ flamegraph.FuncKey }
 
 // PanelRow is a row of one of the lists: a function and its weight in this list.
@@ -70,12 +71,12 @@ type PanelRow struct {
 	best      *flamegraph.Node // the function's heaviest node
 }
 
-// FlameRows returns the height of the flamegraph on the screen, without the panel under it.
+// FlameRows returns how many rows of the screen the flamegraph gets, without the panel under it.
 func (p *Panel) FlameRows(sc *scene.Scene) int {
 	return p.Room(sc) - p.Rows
 }
 
-// Room returns the height of the flamegraph and the panel together.
+// Room returns how many rows the flamegraph and the panel have together.
 func (p *Panel) Room(sc *scene.Scene) int {
 	if sc.Page != scene.PageFlame {
 		return sc.Regions.FlameRows
@@ -87,8 +88,8 @@ func (p *Panel) Room(sc *scene.Scene) int {
 	return n
 }
 
-// Place decides on the panel's height and updates the panel. Call it after the flamegraph is built, and before the
-// flamegraph is fitted into its rows. force is true if the selection or the picture has changed.
+// Place computes the panel's height and updates the panel. It must be called after the flamegraph was built, and before
+// the flamegraph is fitted into its rows. force is true if the selection or the picture has changed.
 func (p *Panel) Place(sc *scene.Scene, force bool) {
 	v := p.Flame
 	p.Rows = 0
@@ -110,8 +111,8 @@ func (p *Panel) Place(sc *scene.Scene, force bool) {
 	}
 }
 
-// Load makes the lists again if they belong to an earlier picture. So the lists and the figures of the selected frame
-// always belong to the same picture.
+// Load makes the lists again if they were made for an earlier picture. The lists and the figures of the selected frame
+// are therefore always from the same picture.
 func (p *Panel) Load(dict *sampler.Dictionary, force bool) {
 	v := p.Flame
 	var of panelOf
@@ -162,21 +163,21 @@ func (p *Panel) Load(dict *sampler.Dictionary, force bool) {
 	p.Own = w.list(w.funcs)
 }
 
-// panelWalk sums up a tree by function. A method that is defined in two files counts as two functions.
+// panelWalk visits a tree and sums it up by function. A method that is defined in two files counts as two functions.
 type panelWalk struct {
 	p        *Panel
 	dict     *sampler.Dictionary
 	root     *flamegraph.Node
 	inverted bool
 	funcs    map[flamegraph.FuncKey]*PanelRow
-	// key is the selected function. up has the functions above its places in the tree, and down has the functions
-	// below them. The field in has the threads or groups to which these places belong.
+	// key is the selected function. It may be at several places in the tree. up has the functions that call it at these
+	// places, and down the functions that it calls. The field in has the threads or groups to which the places belong.
 	key          flamegraph.FuncKey
 	up, down, in map[flamegraph.FuncKey]*PanelRow
 	at           []*flamegraph.Node // places of the selected function
 }
 
-// row returns the row of a node's function in one of the lists.
+// row returns the row of a node's function in the list in. It makes the row if there is none.
 func (w *panelWalk) row(in map[flamegraph.FuncKey]*PanelRow, n *flamegraph.Node) *PanelRow {
 	r := in[n.FuncKey]
 	if r == nil {
@@ -192,7 +193,7 @@ func (w *panelWalk) row(in map[flamegraph.FuncKey]*PanelRow, n *flamegraph.Node)
 	return r
 }
 
-// add adds a node's weight to a row.
+// add adds the weight of a node to a row.
 func (r *PanelRow) add(weight int64, states *[gvl.NumStates]int64) {
 	r.Weight += weight
 	for i, ns := range states {
@@ -200,9 +201,10 @@ func (r *PanelRow) add(weight int64, states *[gvl.NumStates]int64) {
 	}
 }
 
-// sum adds up each function's own weight, and its weight with all that it calls. A function counts once for a stack,
-// however often it is on the stack. For the program's own functions, sum also adds up the weight with what they call
-// outside of the program. For this, each stack's weight goes to its innermost own function.
+// sum adds up two weights for each function: its own, and the weight including everything that it calls. If a function
+// is several times on a stack, the stack counts only once for it. For the program's own functions, sum also adds up the
+// weight including the code outside of the program that they call. For this, the weight of each stack counts for its
+// innermost own function.
 func (w *panelWalk) sum(n *flamegraph.Node, owner *PanelRow) {
 	var r *PanelRow
 	if n.Kind != flamegraph.RootNode {
@@ -246,11 +248,11 @@ func (r *PanelRow) addOwn(weight int64, states *[gvl.NumStates]int64) {
 	}
 }
 
-// around adds up the callers and callees of the selected function. It visits the node n and all nodes below it. root
-// is the thread or group that n belongs to. inside is the number of nodes above n that are the selected function. next
-// is true if the nodes right above n are the selected function, up to its outermost call. Then n is a callee. If the
-// function calls itself, only the outermost call counts. So the callers sum to the function's total. The callees sum
-// to the total, too, if the function's own time is added.
+// around adds up the callers and callees of the selected function. It visits the node n and all nodes below it. root is
+// the thread or group that n belongs to. inside is how many nodes above n are the selected function. next is true if n
+// is called directly by the selected function: all nodes from n up to the outermost call are this function. Then n is a
+// callee. If the function calls itself, only the outermost call counts. In this way the weights of the callers add up
+// to the function's total. The weights of the callees add up to it, too, if the function's own time is added.
 func (w *panelWalk) around(n, root *flamegraph.Node, inside int, next bool) {
 	p := w.p
 	switch {
@@ -295,7 +297,7 @@ func (w *panelWalk) around(n, root *flamegraph.Node, inside int, next bool) {
 	}
 }
 
-// list returns copies of the rows that weigh something, heaviest first.
+// list returns copies of the rows whose weight is not zero, the heaviest first.
 func (w *panelWalk) list(of map[flamegraph.FuncKey]*PanelRow) []PanelRow {
 	out := make([]PanelRow, 0, len(of))
 	for _, r := range of {
@@ -310,7 +312,7 @@ func (w *panelWalk) list(of map[flamegraph.FuncKey]*PanelRow) []PanelRow {
 	return out[:min(len(out), maxPanelRows)]
 }
 
-// selectRow selects the heaviest place of a row's function in the flamegraph.
+// selectRow selects a function in the flamegraph. If the function is at several places, it selects the heaviest one.
 func (p *Panel) selectRow(h scene.Host, n *flamegraph.Node) tea.Cmd {
 	v := p.Flame
 	if zoom, ok := v.Tree.Find(v.Zoom); ok && len(v.Zoom) > 0 {

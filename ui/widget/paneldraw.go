@@ -18,14 +18,14 @@ import (
 type panelColumn struct {
 	title string
 	rows  []PanelRow
-	// itself is the label of the selected function. In the row of this function, the list shows word ("itself")
-	// instead of its name.
+	// itself is the label of the selected function. In this function's row, the list shows word ("itself") instead of
+	// the label.
 	itself, word string
 	totals       bool // true if there is a second column, with the share of a function and all that it calls
 	of           int64
 }
 
-// Draw draws the lists that fit. If the flamegraph is empty, it draws where the threads are instead.
+// Draw draws as many lists as fit. If the flamegraph is empty, it draws instead the places where the threads are.
 func (p *Panel) Draw(a canvas.Area, sc *scene.Scene) {
 	switch {
 	case a.H < 2:
@@ -50,7 +50,7 @@ func (p *Panel) Draw(a canvas.Area, sc *scene.Scene) {
 	}
 }
 
-// drawLists draws a rule, and below it as many lists as fit side by side.
+// drawLists draws a line with the title, and below it as many lists as fit side by side.
 func (p *Panel) drawLists(a canvas.Area, sc *scene.Scene, title, rest string, columns []panelColumn) {
 	t := &sc.Theme
 	a.Row(0).Fill('─', t.Rule())
@@ -77,7 +77,7 @@ func (p *Panel) listColumns() []panelColumn {
 	return out
 }
 
-// frameColumns returns the lists for the selected function: its callers, its callees and the threads.
+// frameColumns returns the lists about the selected function: its callers, its callees, and the threads that run it.
 func (p *Panel) frameColumns(inverted bool) []panelColumn {
 	callees := panelColumn{title: "calls", rows: p.Callees, itself: p.of.Label, word: "itself", of: p.Total}
 	callers := panelColumn{title: "called by", rows: p.Callers, of: p.Total}
@@ -91,8 +91,8 @@ func (p *Panel) frameColumns(inverted bool) []panelColumn {
 	return out
 }
 
-// figures returns the figures of the selected function, summed up over all its places. The line that describes the
-// selected frame counts one place only.
+// figures returns the figures of the selected function, summed up over all its places in the flamegraph. They can
+// differ from the line about the selected frame, which counts only one place.
 func (p *Panel) figures() string {
 	whole := p.Flame.Tree.Root.Total
 	s := fmt.Sprintf(" · total %s, self %s", units.Percent(style.Share(p.Total, whole)), units.Percent(style.Share(p.Self, whole)))
@@ -152,8 +152,8 @@ func (p *Panel) drawColumn(a canvas.Area, sc *scene.Scene, c *panelColumn) {
 	}
 }
 
-// drawBar draws a row's weight in relation to the heaviest row. For wall time, the bar is divided by the states in
-// which the time was spent.
+// drawBar draws a bar for a row's weight. The heaviest row has the longest bar. For wall time, the bar is divided by
+// the states in which the time was spent.
 func (p *Panel) drawBar(a canvas.Area, sc *scene.Scene, r *PanelRow, c *panelColumn) {
 	t := &sc.Theme
 	w := int(style.Share(r.Weight, c.rows[0].Weight)*float64(a.W) + 0.5)
@@ -166,7 +166,7 @@ func (p *Panel) drawBar(a canvas.Area, sc *scene.Scene, r *PanelRow, c *panelCol
 	}
 }
 
-// drawName writes a function's name and where it is.
+// drawName writes a function's name and its place in the code.
 func (p *Panel) drawName(a canvas.Area, sc *scene.Scene, r *PanelRow, c *panelColumn) {
 	t := &sc.Theme
 	if c.word != "" && r.Label == c.itself && r.FuncKey == p.of.FuncKey {

@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// TestTooFewSamples: figures with too few samples are drawn as –, and the head says so. CPU time stays, because the
-// kernel counts it.
+// TestTooFewSamples: if there are too few samples for a figure, it is drawn as –, and the head says so. CPU time is
+// still shown, because the kernel counts it.
 func TestTooFewSamples(t *testing.T) {
 	const length = 6 * time.Second
 	samples, err := demosource.Samples(demosource.Options{Length: length, HTTP: 3})

@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// WorkKey identifies a row: a request or job in progress, or an endpoint.
+// WorkKey identifies a row: a request or job in progress, or an endpoint (a route or a class of jobs).
 type WorkKey struct {
 	Number   sampler.WorkNumber
 	Endpoint scene.EndpointKey
@@ -28,12 +28,12 @@ type RequestRow struct {
 	ThreadName string
 	Name       string
 	AgeNS      int64
-	// State is what the thread does for the request at the shown moment. It is nil if this is unknown, or if the
-	// request is suspended.
+	// State is what the thread does for the request at the moment on the screen. It is nil if this is unknown, or if
+	// the request is suspended.
 	State *gvl.ThreadState
 	Away  bool
-	// FiberWaits is true if the request is suspended and a waiting fiber works for it. The field at is then read from
-	// this fiber, and otherwise from the thread.
+	// FiberWaits is true if the request is suspended, and a waiting fiber works for it. In this case the field at comes
+	// from this fiber. Otherwise it comes from the thread.
 	FiberWaits bool
 	Forms      []string // texts for State, the longest first
 	What       string   // the statement that it waits for, or its place in the code
@@ -42,7 +42,8 @@ type RequestRow struct {
 
 func (w *RequestRow) ID() WorkKey { return WorkKey{Number: w.Work.Number} }
 
-// NewRequestRow returns the row of a request. i is the index of its thread in the scene, or -1 if there is none.
+// NewRequestRow returns the row of a request. i is the index of the request's thread in the scene. It is -1 if there is
+// none.
 func NewRequestRow(sc *scene.Scene, q *account.Request, i int) *RequestRow {
 	w := &RequestRow{Request: q, ThreadName: canvas.Clean(gvl.ThreadName(q.Thread, sc.Dict)), Name: canvas.Clean(scene.EndpointName(q.Work.Kind, q.Work.Endpoint)),
 		AgeNS: max(min(q.ToNS, sc.AtNS)-q.FromNS, 0)}
@@ -50,7 +51,8 @@ func NewRequestRow(sc *scene.Scene, q *account.Request, i int) *RequestRow {
 	switch {
 	case i < 0 || !sc.Threads[i].Known:
 	case q.InProgress && !q.Suspended && !sc.Frozen && (!ok || sc.Dict.Work(at.Work).Number != q.Work.Number):
-		// Changes show that the thread works for it. No sample has read its stack since, so the place is not known.
+		// Recorded changes show that the thread works for the request. No sample has read the thread's stack since
+		// then, so the place in the code is not known.
 		w.inState(sc, i)
 	case !ok || sc.Dict.Work(at.Work).Number != q.Work.Number: // another fiber of the thread runs
 		w.Away = true
@@ -70,7 +72,7 @@ func NewRequestRow(sc *scene.Scene, q *account.Request, i int) *RequestRow {
 	return w
 }
 
-// inState sets the state to the state of the thread with index i.
+// inState sets the row's state to the state of the thread that has the index i.
 func (w *RequestRow) inState(sc *scene.Scene, i int) {
 	state := sc.Threads[i].State
 	state.SinceNS = max(state.SinceNS, w.FromNS) // the state cannot be older than the request
@@ -85,7 +87,7 @@ func (w *RequestRow) Matches(re *regexp.Regexp, sc *scene.Scene) bool {
 		len(w.Forms) > 0 && re.MatchString(w.Forms[0])
 }
 
-// Detail returns the details of a request for which its row has no room.
+// Detail returns the details of a request that do not fit into its row.
 func (w *RequestRow) Detail(sc *scene.Scene) (name, rest string) {
 	name = w.Name
 	if s := w.Values(sc); s != "" {
@@ -112,8 +114,8 @@ func (w *RequestRow) Detail(sc *scene.Scene) (name, rest string) {
 	return name, strings.Join(parts, "   ")
 }
 
-// Age returns how long the request has taken by the moment shown: "1.84 s", or "≥12 s". It is "≤20 ms" if the readings
-// at its beginning were too far apart to know more, and "new" if nothing is known yet.
+// Age returns how long the request had taken at the moment on the screen: "1.84 s", or "≥12 s". It is "≤20 ms" if more
+// is not known, because the readings at its beginning were too far apart. It is "new" if nothing is known yet.
 func (w *RequestRow) Age() string {
 	switch {
 	case w.AtLeast && w.AgeNS == 0:
@@ -132,7 +134,7 @@ func (w *RequestRow) Values(sc *scene.Scene) string {
 	return canvas.Clean(w.Work.Values)
 }
 
-// Urgent returns the index of the request's state in gvl.ByUrgency, for sorting.
+// Urgent returns a number by which requests are sorted: the index of the request's state in gvl.ByUrgency.
 func (w *RequestRow) Urgent() int {
 	if w.State == nil {
 		return len(gvl.ByUrgency)
@@ -140,7 +142,8 @@ func (w *RequestRow) Urgent() int {
 	return slices.Index(gvl.ByUrgency[:], w.State.State)
 }
 
-// DrawEndpoint writes a route or a class of jobs, and then the values of a request if there are any.
+// DrawEndpoint writes a route or a class of jobs. After it, it writes the values of a request, such as its path, if
+// there are any.
 func DrawEndpoint(a canvas.Area, name, values string, t *style.Theme) {
 	x := a.Put(0, 0, canvas.Cut(name, a.W), t.Bold())
 	if verb, _, ok := strings.Cut(name, " "); ok && verb == strings.ToUpper(verb) {

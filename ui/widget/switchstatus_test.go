@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// TestSwitchSegments: the head says that ddtop follows thread switches, and how many records were lost. It also says
-// if ddtop polls against the user's wish. It says nothing if the user did not ask for thread switches.
+// TestSwitchSegments: the head says that ddtop follows thread switches, and how many records were lost. If the user
+// asked for this, but ddtop only polls, the head says so. If the user did not ask for it, the head says nothing.
 func TestSwitchSegments(t *testing.T) {
 	for _, c := range []struct {
 		is   sampler.SwitchStatus
@@ -38,8 +38,8 @@ func TestSwitchSegments(t *testing.T) {
 	}
 }
 
-// TestNoWaitIsMissed: exact mode and the kernel's programs miss no wait. Waits can be missed if records were lost, or
-// if ddtop follows only the kernel's events.
+// TestNoWaitIsMissed: exact mode misses no wait. Neither do ddtop's programs in the kernel. Waits can be missed if
+// records were lost, or if ddtop follows only the kernel's events.
 func TestNoWaitIsMissed(t *testing.T) {
 	for _, c := range []struct {
 		head Head

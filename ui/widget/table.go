@@ -14,34 +14,38 @@ import (
 type Column[R any] struct {
 	Title string // the head of the column
 	Short string // shown if Title has no room; if it is empty, Title is cut
-	// Width returns the width of the column on a screen of a given width. Zero means no room. Rest means the width
-	// that other columns leave free.
+	// Width returns the width of the column on a screen of a given width. Zero means that the column is not shown on
+	// this screen. The value Rest means that the column gets the width that other columns leave free.
 	Width func(screen int) int
-	// Widens, if set, reports whether the column also gets a part of the width that other columns leave free.
+	// Widens reports whether the column also gets a part of the width that other columns leave free. If it is nil, the
+	// column gets none.
 	Widens func(*scene.Scene) bool
-	// Least is the least width of a column whose Width is Rest. If the column would get less, columns with a number in
-	// Drop are dropped, the lowest number first. If this is not enough, the column itself is dropped.
+	// Least is the least width of a column whose Width is Rest. If this column would get less, other columns are left
+	// out: the ones with a number in Drop, the lowest number first. If this is not enough, the column itself is left
+	// out.
 	Least, Drop int
 	Right       bool // its text is aligned to the right
 	Tail        bool // true for names of threads, which canvas.CutName cuts
-	// Order is the name of the order by this column. If it is empty, the table cannot be sorted by this column.
-	// Compare is the order itself. It puts the rows first that matter most.
+	// Order is the name of the order in which the table is sorted by this column. If it is empty, the table cannot be
+	// sorted by it. Compare is the comparison for this order. It puts the most important rows first.
 	Order   string
 	Compare func(x, y R) int
-	// Text returns the text and style of a cell. If Draw is set, it draws the cell instead.
+	// Text returns the text and style of a cell. If Draw is set, Draw draws the cell instead.
 	Text func(r R, sc *scene.Scene) (string, canvas.Style)
 	Draw func(a canvas.Area, r R, sc *scene.Scene)
-	// Spans, if set, reports whether in this row the cell also covers all columns to its right.
+	// Spans reports for a row whether this cell also covers all columns to its right. If it is nil, the cell never
+	// does.
 	Spans func(r R) bool
-	// Bare is true if a selected row keeps this cell's own background colour, because the colour has a meaning.
+	// Bare is true if a cell keeps its own background colour in a selected row, because the colour has a meaning.
 	Bare bool
 }
 
-// Rest as a width means the width that other columns leave free. If several columns have it, they share this width.
+// Rest is a width: it means the width that other columns leave free. If several columns have the width Rest, they share
+// the free width.
 const Rest = -1
 
-// Wide returns a function for Column.Width. The parameter from has pairs of numbers: a screen width, and the column's
-// width on screens from this width on.
+// Wide returns a function for Column.Width. The column has the given width on the narrowest screens. The parameter from
+// has pairs of numbers: the least width of a screen, and the column's width on such screens.
 func Wide(width int, from ...int) func(int) int {
 	return func(screen int) int {
 		w := width
@@ -56,17 +60,17 @@ func Wide(width int, from ...int) func(int) int {
 type Table[R keyed[K], K comparable] struct {
 	List[R, K]
 	Columns []Column[R]
-	// Left and Right are the numbers of screen columns that stay free at the edges.
+	// Left and Right are how many screen columns stay free at the left and right edge of the table.
 	Left, Right int
-	// Natural is the order while the table is sorted by no column, and Unsorted is the name of this order. If Unsorted
-	// is empty, the table is always sorted by a column.
+	// Natural compares rows while the table is sorted by no column. Unsorted is the name of this order. If Unsorted is
+	// empty, the table is always sorted by a column.
 	Natural  func(x, y R) int
 	Unsorted string
 	By       string // name of the current order
 	Reverse  bool
 }
 
-// Orders returns the names of all orders of the table.
+// Orders returns the names of all orders in which the table can be sorted.
 func (t *Table[R, K]) Orders() []string {
 	var out []string
 	if t.Unsorted != "" {
@@ -80,7 +84,7 @@ func (t *Table[R, K]) Orders() []string {
 	return out
 }
 
-// Sort sorts rows by the chosen order. Rows that are equal in this order keep their places.
+// Sort sorts rows in the chosen order. If two rows are equal in this order, they keep their order.
 func (t *Table[R, K]) Sort(rows []R) {
 	compare := t.Natural
 	if i := slices.IndexFunc(t.Columns, func(c Column[R]) bool { return c.Order != "" && c.Order == t.By }); i >= 0 {
@@ -94,8 +98,8 @@ func (t *Table[R, K]) Sort(rows []R) {
 	})
 }
 
-// Sorted returns the present order in words. first is the order at the start. If the table has this order, Sorted
-// returns "".
+// Sorted says in words how the table is sorted now. first is the order at the start. If the table still has this order,
+// Sorted returns "".
 func (t *Table[R, K]) Sorted(first string) string {
 	switch {
 	case t.By != first && t.Reverse:
@@ -108,7 +112,7 @@ func (t *Table[R, K]) Sorted(first string) string {
 	return ""
 }
 
-// sortBy selects an order. If the table already has this order, it is reversed.
+// sortBy selects an order. If the table is already sorted in this order, sortBy reverses it.
 func (t *Table[R, K]) sortBy(order string) {
 	t.Reverse = t.By == order && !t.Reverse
 	t.By = order
@@ -122,14 +126,14 @@ func (t *Table[R, K]) sortNext(n int) {
 
 func (t *Table[R, K]) turnRound() { t.Reverse = !t.Reverse }
 
-// Sorter is a table that keys can sort in another order.
+// Sorter is a table that can be sorted by keys.
 type Sorter interface {
 	sortNext(n int)
 	turnRound()
 }
 
-// SortKeys returns the keys that sort a table. The parameter of is a function that returns the table. help is the text
-// that the screen's help shows for these keys.
+// SortKeys returns the keys that sort a table. The function in the parameter of returns this table. help is the text
+// about these keys in the help.
 func SortKeys(help string, of func() Sorter) []scene.Binding {
 	return []scene.Binding{
 		{Keys: []string{">", "shift+."}, Show: "< >", Short: "sort", Help: help,
@@ -140,7 +144,8 @@ func SortKeys(help string, of func() Sorter) []scene.Binding {
 	}
 }
 
-// Fit returns the width of each column on a screen of a given width. A column without room gets 0.
+// Fit returns the width of each column on a screen of a given width. A column for which there is no room gets the width
+// 0.
 func (t *Table[R, K]) Fit(screen int, sc *scene.Scene) []int {
 	widths := make([]int, len(t.Columns))
 	free := screen - t.Left - t.Right + 1
@@ -189,11 +194,12 @@ func (t *Table[R, K]) Draw(a canvas.Area, sc *scene.Scene, focused bool, pressed
 	a.PutRight(0, t.Hidden(), canvas.Style{FG: sc.Theme.Warn, Attr: canvas.Bold})
 }
 
-// DrawHead writes the names of the columns, marks the one that the table is sorted by, and makes clicks sort it.
+// DrawHead writes the names of the columns, and marks the one by which the table is sorted. A click on a name sorts the
+// table by this column.
 func (t *Table[R, K]) DrawHead(a canvas.Area, sc *scene.Scene) { t.drawHead(a, sc, 0) }
 
-// drawHead draws the head. It leaves columns free at the right end for the number of hidden rows: as many as the
-// parameter taken says.
+// drawHead draws the head of the table. At its right end it leaves columns free for the number of hidden rows. The
+// parameter taken says how many.
 func (t *Table[R, K]) drawHead(a canvas.Area, sc *scene.Scene, taken int) {
 	x := t.Left
 	for i, w := range t.Fit(a.W, sc) {
@@ -221,8 +227,8 @@ func (t *Table[R, K]) drawHead(a canvas.Area, sc *scene.Scene, taken int) {
 	}
 }
 
-// DrawRows draws the rows that fit. If the table does not have the focus, its cursor is faint, because the arrow keys
-// move another cursor.
+// DrawRows draws as many rows as fit. If the table does not receive the keys, its cursor is faint, because the arrow
+// keys move another cursor.
 func (t *Table[R, K]) DrawRows(a canvas.Area, sc *scene.Scene, focused bool, pressed func(h scene.Host, r R, x int) tea.Cmd) {
 	widths := t.Fit(a.W, sc)
 	cells := func(a canvas.Area, r R, bare bool) {

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// letter is a row of the lists below.
+// letter is a row of the lists in these tests.
 type letter rune
 
 func (r letter) ID() string { return string(r) }
@@ -33,8 +33,8 @@ func TestColumnsShareTheScreen(t *testing.T) {
 	}
 }
 
-// TestCursorStaysOnItsRow: the cursor stays on its row if the order changes, and if the row disappears and comes
-// back.
+// TestCursorStaysOnItsRow: the cursor stays on its row if the rows are sorted in another order. It also does if the row
+// disappears and comes back.
 func TestCursorStaysOnItsRow(t *testing.T) {
 	l := List[letter, string]{Cursor: new(string)}
 	at := func(want string) {

@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// Now fills free rows below the threads. It shows the stack of the selected thread at the shown moment. For a group,
-// or for all threads, it lists their stacks with the threads on each.
+// Now fills the free rows below the threads. It shows the stack of the selected thread at the moment on the screen. For
+// a group, or for all threads, it lists the different stacks, each with the threads that have it.
 type Now struct {
 	flame  *Flame // if it folds libraries, Now does too
 	atNS   int64
@@ -24,7 +24,7 @@ type Now struct {
 	Places []Spot
 }
 
-// Folds reports whether frames of libraries are folded, as in the flamegraph.
+// Folds reports whether frames of libraries are folded. They are if the flamegraph folds them.
 func (n *Now) Folds() bool { return n.flame.Folding == FoldLibraries }
 
 // Spot is a state and a stack, and the names of the threads that have both.
@@ -36,7 +36,7 @@ type Spot struct {
 	Names  []string
 }
 
-// Draw draws the places of the threads of a row. If w is nil, it draws the places of all threads.
+// Draw draws the places in the code where the threads of a row are. If w is nil, it draws the places of all threads.
 func (n *Now) Draw(a canvas.Area, sc *scene.Scene, w *scene.Row) {
 	if a.H < scene.LeastNow || sc.LastNS == 0 {
 		return
@@ -74,7 +74,7 @@ func (n *Now) Draw(a canvas.Area, sc *scene.Scene, w *scene.Row) {
 	}
 }
 
-// drawPlaces lists the states and stacks of threads. The one with most threads comes first.
+// drawPlaces lists pairs of a state and a stack, each with its threads. The pair with the most threads comes first.
 func (n *Now) drawPlaces(a canvas.Area, sc *scene.Scene, key scene.RowKey, members []int) {
 	t := &sc.Theme
 	g := sc.Dict.Generation()
@@ -112,7 +112,7 @@ func (n *Now) drawPlaces(a canvas.Area, sc *scene.Scene, key scene.RowKey, membe
 	sc.ListStack(rest.Sub(1, 1, rest.W-2, rest.H-1), first.stack, n.Folds())
 }
 
-// placesOf groups threads by their state and stack.
+// placesOf groups threads that have the same state and the same stack.
 func placesOf(sc *scene.Scene, members []int, fold bool) []Spot {
 	type at struct {
 		state gvl.State
@@ -135,7 +135,7 @@ func placesOf(sc *scene.Scene, members []int, fold bool) []Spot {
 		}
 		out[n].Names = append(out[n].Names, th.Name)
 	}
-	// Stacks that differ only in frames that are not written count as the same place.
+	// Only a few frames of a stack are written. Stacks that differ only in other frames count as the same place.
 	byText := make(map[string]int)
 	merged := out[:0:0]
 	for _, p := range out {

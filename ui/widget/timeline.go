@@ -27,8 +27,8 @@ func (v *Timeline) Detail(sc *scene.Scene) (name, rest string) {
 	return "", ""
 }
 
-// Timeline lists all threads with their states over time. The selection and the opened groups are kept by name and ID,
-// so that they survive when other threads come and go.
+// Timeline lists all threads with their states over time. The selection and the opened groups are stored by name and
+// ID. So they are kept when other threads come and go.
 type Timeline struct {
 	*scene.Selection
 	List[scene.Row, scene.RowKey]
@@ -37,7 +37,7 @@ type Timeline struct {
 	Threads scene.Threads // the threads of the scene
 	Lanes   []lane
 	Idents  idents
-	// FromNS and ToNS are the edges of the time axis.
+	// FromNS and ToNS are the times at the two ends of the time axis.
 	FromNS, ToNS int64
 	Cells        int // number of cells of the time axis
 	rootOf       map[sampler.ThreadID]string
@@ -45,7 +45,8 @@ type Timeline struct {
 	Shares       shareColumns
 	FrameCells   *frameCells        // nil if the rows show all states
 	ids          []sampler.ThreadID // memory for cellsOf
-	// past are the cells of the rows of the last picture. shown are the cells of this picture while it is loaded.
+	// past has the cells of the rows in the last picture. shown has the cells of the new picture while it is being
+	// loaded.
 	past, shown map[scene.RowKey]*timeline.RowCells
 }
 
@@ -62,8 +63,8 @@ type lane struct {
 	Own    bool  // true if the cells have another time span than the threads' totals
 }
 
-// BuildRows makes the list of rows. It opens groups in their order while the list has at most budget rows. Groups that
-// the user has opened or closed keep their state.
+// BuildRows makes the list of rows. It opens one group after the other, until the list would have more than budget
+// rows. If the user has opened or closed a group, the group stays as it is.
 func (v *Timeline) BuildRows(threads scene.Threads, budget int) {
 	v.Threads = threads
 	names := make([]string, len(v.Threads))
@@ -128,7 +129,7 @@ func (v *Timeline) openGroups(groups []scene.Group, budget int) map[string]bool 
 	return open
 }
 
-// Longest returns the number of columns that the longest name needs, with its indentation.
+// Longest returns how many columns the longest name needs, including its indentation.
 func (v *Timeline) Longest() int {
 	n := 0
 	for i := range v.Rows {
@@ -141,7 +142,7 @@ func (v *Timeline) Longest() int {
 	return n
 }
 
-// LoadCells reads the cells of the visible rows, and the lanes of the GVL.
+// LoadCells reads the cells of the visible rows, and the GVL lanes: the rows that show which thread held the GVL.
 func (v *Timeline) LoadCells(sc *scene.Scene, r *store.Reading, cols, rows int) {
 	v.Cells = cols
 	v.selectGroup()
@@ -166,7 +167,7 @@ func (v *Timeline) LoadCells(sc *scene.Scene, r *store.Reading, cols, rows int) 
 	}
 }
 
-// selectGroup selects the group of the selected thread if the thread has no row, because its group was closed.
+// selectGroup handles a selected thread that has no row, because its group was closed. It selects the group instead.
 func (v *Timeline) selectGroup() {
 	if v.Index() >= 0 {
 		return
@@ -194,8 +195,8 @@ func (v *Timeline) cellsOf(r *store.Reading, w *scene.Row, cols int) []timeline.
 	return r.Timeline.UpdateRows(past, v.ids, v.FromNS, v.ToNS, cols)
 }
 
-// threadNow returns texts for what a thread does at the end of the shown time, the longest first. request is the
-// request or job that it works for, or "".
+// threadNow returns texts that say what a thread does at the end of the time on the screen, the longest first. request
+// is the request or job that it works for, or "".
 func threadNow(r *store.Reading, t *scene.Thread, request string) []string {
 	switch {
 	case !t.Seen:
@@ -236,13 +237,14 @@ func (v *Timeline) loadLanes(r *store.Reading, cols int) {
 	}
 }
 
-// Roots returns for each thread the name of its group, or its own name. They are the roots in the flamegraph.
+// Roots returns the name of each thread's group, or the thread's own name if it is in no group. The flamegraph has a
+// root for each of these names.
 func (v *Timeline) Roots() map[sampler.ThreadID]string { return v.rootOf }
 
-// Expand opens or closes the selected group. If a thread of a group is selected, it opens or closes this group.
+// Expand opens or closes the selected group. If a thread of a group is selected, it opens or closes the thread's group.
 func (v *Timeline) Expand(open bool) { Expand(&v.List, v.opened, open) }
 
-// Expand opens or closes the group of the row with the cursor. It stores the user's choice in the map opened.
+// Expand opens or closes the group of the row that has the cursor. It stores the user's choice in the map opened.
 func Expand[R interface {
 	keyed[scene.RowKey]
 	Line() *scene.Row
@@ -278,7 +280,7 @@ func (v *Timeline) SelectedRow() *scene.Row {
 	return nil
 }
 
-// OpenGroupOf opens the group that a thread is in.
+// OpenGroupOf opens the group to which a thread belongs.
 func (v *Timeline) OpenGroupOf(id sampler.ThreadID) {
 	for i := range v.Rows {
 		for _, m := range v.Rows[i].Members {
@@ -289,12 +291,12 @@ func (v *Timeline) OpenGroupOf(id sampler.ThreadID) {
 	}
 }
 
-// identGlyphs are the characters that mark threads in the lane of the GVL, in addition to their colours.
+// identGlyphs are the signs for threads in the GVL lane. They distinguish threads in addition to the colours.
 const identGlyphs = "123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-// idents gives each thread that holds the GVL a glyph, which the thread keeps while it is in the picture. A digit is
-// the number at the end of the thread's name. A letter is the first letter of the name. If another thread already has
-// the glyph, the thread gets "+". Another digit would look like the number in its name.
+// idents gives each thread that holds the GVL a sign, which the thread keeps while it is in the picture. A digit is the
+// number at the end of the thread's name. A letter is the first letter of the name. If another thread already has this
+// sign, the thread gets "+". It does not get another digit, because that would look like the number in its name.
 type idents struct {
 	Numbers map[sampler.ThreadID]int // index in identGlyphs plus 1; threads without a glyph are absent
 	used    [len(identGlyphs) + 1]sampler.ThreadID
@@ -303,7 +305,7 @@ type idents struct {
 // digitGlyphs is how many of identGlyphs are digits.
 const digitGlyphs = 9
 
-// digitOf returns the number at the end of a name, or zero if there is none from 1 to 9.
+// digitOf returns the number at the end of a name if it is from 1 to 9. Otherwise it returns zero.
 func digitOf(name string) int {
 	digits := name[len(strings.TrimRight(name, "0123456789")):]
 	if n, err := strconv.Atoi(digits); err == nil && n <= digitGlyphs {
@@ -312,8 +314,8 @@ func digitOf(name string) int {
 	return 0
 }
 
-// assign gives glyphs to the threads that held the GVL, the longest holders first. It frees the glyphs of threads that
-// have left the picture.
+// assign gives signs to the threads that held the GVL. The threads that held it longest come first. Threads that have
+// left the picture lose their signs.
 func (d *idents) assign(lanes []lane, threads scene.Threads) {
 	held := make(map[sampler.ThreadID]int64)
 	for _, l := range lanes {
@@ -355,7 +357,7 @@ func (d *idents) assign(lanes []lane, threads scene.Threads) {
 	}
 }
 
-// glyphsOf returns the numbers of the glyphs that a thread may have by its name, the best first.
+// glyphsOf returns which signs a thread may have because of its name, the best first. Signs are given by their numbers.
 func glyphsOf(name string) []int {
 	if n := digitOf(name); n > 0 {
 		return []int{n}
@@ -372,7 +374,7 @@ func glyphsOf(name string) []int {
 	return out
 }
 
-// identRune returns the glyph of a number, or '+' if it has none.
+// identRune returns the sign with the number n. If there is no such sign, it returns '+'.
 func identRune(n int) rune {
 	if n <= 0 || n > len(identGlyphs) {
 		return '+'
@@ -396,14 +398,15 @@ func NewParts(s *scene.Selection) *Parts {
 	return c
 }
 
-// HighlightsFrame reports whether the timeline shows where the selected frame runs. It does so on the live view while
-// the flamegraph has the focus. It does not for a row that represents left-out frames, because such a row is no frame.
+// HighlightsFrame reports whether the timeline shows where the selected frame runs. It does so in the live view, while
+// the flamegraph receives the keys. A row that stands for several folded frames is not a frame, so it is never
+// highlighted.
 func (c *Parts) HighlightsFrame(sc *scene.Scene) bool {
 	n := c.Flame.SelNode
 	return sc.Page == scene.PageLive && sc.Focus == scene.OnFlame && n != nil && n.Parent != nil && n.Kind != flamegraph.CutNode
 }
 
-// OpenSelected opens the selected thread, or opens and closes the selected group.
+// OpenSelected opens the page of the selected thread. If a group is selected, it opens or closes the group.
 func (v *Timeline) OpenSelected(h scene.Host) tea.Cmd {
 	switch i := v.Index(); {
 	case i < 0:

@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// Draw draws the rows and, under them, the GVL lanes.
+// Draw draws the rows of threads. Below them it draws the GVL lanes, which show the thread that held the GVL.
 func (v *Timeline) Draw(a canvas.Area, lanes canvas.Area, t *style.Theme, g *scene.Regions, focused, ascii bool) {
 	for y := range v.Visible {
 		v.drawRow(a.Row(y), &v.Visible[y], t, g, focused, ascii)
@@ -79,7 +79,7 @@ func (v *Timeline) drawRow(a canvas.Area, w *scene.Row, t *style.Theme, g *scene
 	v.drawShares(a.Sub(a.W-g.SharesW, 0, g.SharesW, 1), w, t)
 }
 
-// drawNow writes what a thread does. The first word names the state, in the state's colour.
+// drawNow writes what a thread does now. The first word is the name of the state, in the state's colour.
 func (v *Timeline) drawNow(a canvas.Area, w *scene.Row, t *style.Theme, st canvas.Style) {
 	if w.IsGroup && !w.AtMoment {
 		v.Threads.States(w.Members).Draw(a, t, st)
@@ -102,8 +102,8 @@ func (v *Timeline) drawNow(a canvas.Area, w *scene.Row, t *style.Theme, st canva
 	}
 }
 
-// DrawAxis draws the heads of the timeline's columns and the time axis. The parameter now is the label at the end of
-// the axis. The parameter then is the head of the column beside the names.
+// DrawAxis draws the heads of the timeline's columns, and the time axis. The parameter now is the text at the right end
+// of the axis. The parameter then is the head of the column to the right of the names.
 func (v *Timeline) DrawAxis(a canvas.Area, t *style.Theme, g *scene.Regions, focused bool, now, then string) {
 	st := t.Dimmed()
 	title := st
@@ -115,7 +115,7 @@ func (v *Timeline) DrawAxis(a canvas.Area, t *style.Theme, g *scene.Regions, foc
 		counted, _, _ = strings.Cut(counted, " threads")
 	}
 	x := a.Put(1, 0, canvas.Cut(counted, g.NameW-1), title)
-	// Write how many rows are hidden above and below.
+	// This text says how many rows are hidden above and below the visible ones.
 	hidden := strings.TrimRight(v.Hidden(), " ")
 	a.Put(x, 0, canvas.Cut(hidden, g.NameW+g.NowW-x), canvas.Style{FG: t.Warn, Attr: canvas.Bold})
 	if x+canvas.Width(hidden) <= g.NameW {
@@ -132,11 +132,13 @@ func (v *Timeline) DrawAxis(a canvas.Area, t *style.Theme, g *scene.Regions, foc
 	v.Shares.drawHead(a.Sub(a.W-g.SharesW, 0, g.SharesW, 1), t)
 }
 
-// BlankShare limits the blank part on the left of the time axis: it is at most the axis's width divided by BlankShare.
+// BlankShare limits the blank part at the left end of the time axis. It is at most the width of the axis divided by
+// BlankShare.
 const BlankShare = 10
 
-// CellAt returns which of n cells is drawn in column x of w columns. The newest cell is at the right edge. If there
-// are far fewer cells than columns, a cell takes several columns. The result is -1 if the column has no cell.
+// CellAt returns the index of the cell that is drawn in column x. There are n cells and w columns. The newest cell is
+// at the right edge. If there are far fewer cells than columns, a cell takes several columns. The result is -1 if no
+// cell is drawn in the column.
 func CellAt(x, n, w int) int {
 	if n == 0 {
 		return -1
@@ -156,7 +158,7 @@ var tickSteps = []time.Duration{100 * time.Microsecond, 200 * time.Microsecond, 
 // tickColumns is the least distance between two marks, in columns.
 const tickColumns = 8
 
-// DrawTicks marks round times on the axis, between the columns left and right.
+// DrawTicks writes round times on the axis, from the column left to the column right.
 func (v *Timeline) DrawTicks(axis canvas.Area, left, right int, st canvas.Style) {
 	span := v.ToNS - v.FromNS
 	if span <= 0 || v.Cells == 0 {
@@ -181,7 +183,8 @@ func (v *Timeline) DrawTicks(axis canvas.Area, left, right int, st canvas.Style)
 	}
 }
 
-// quietShare is the share of held time below which the lane of the GVL shows a column as free.
+// quietShare is a share of time. If the GVL was held for less than this share of a column, the GVL lane shows the
+// column as free.
 const quietShare = 0.1
 
 func (v *Timeline) drawLane(a canvas.Area, l *lane, t *style.Theme, g *scene.Regions) {
@@ -213,7 +216,8 @@ func (v *Timeline) drawLane(a canvas.Area, l *lane, t *style.Theme, g *scene.Reg
 			continue
 		}
 		ground := t.Shade(full, LaneStrength(style.InSteps(min(style.Share(c.HeldByOwnerNS, c.SampledNS), 1))))
-		// The glyph of a thread has the same colour in all shades, unless it could not be read.
+		// The sign of a thread has the same colour on all shades of its background. It changes only if it could not be
+		// read.
 		cells.Rune(x, 0, identRune(l.owner[i]), canvas.Style{FG: style.MixUntil(style.On(full).FG, style.On(ground).FG, ground, style.Graphic), BG: ground})
 	}
 	if g.SharesW > 0 {
@@ -221,10 +225,11 @@ func (v *Timeline) drawLane(a canvas.Area, l *lane, t *style.Theme, g *scene.Reg
 	}
 }
 
-// LaneStrength returns how strong a thread's colour is in a column, by the share in which it held the GVL.
+// LaneStrength returns the strength of a thread's colour in a column of the GVL lane. share is the share of the time
+// for which the thread held the GVL.
 func LaneStrength(share float64) float64 { return 0.3 + 0.7*share }
 
-// drawHolder names the thread of the ractor that held the GVL longest in the time shown, and the share of the time.
+// drawHolder names the thread that held the ractor's GVL longest in the time on the screen, and its share of this time.
 func (v *Timeline) drawHolder(a canvas.Area, l *lane, t *style.Theme) {
 	var total int64
 	for i := range l.cells {
@@ -268,8 +273,8 @@ func (v *Timeline) drawHolder(a canvas.Area, l *lane, t *style.Theme) {
 	a.Put(x, 0, name+held, t.Dimmed())
 }
 
-// DrawNotes writes the notes on the time axis. Each note begins at its moment, and is cut if it has no room. A note at
-// the right edge ends at its moment.
+// DrawNotes writes the notes on the time axis. Each note begins at the column of its moment, and is cut if there is no
+// room. A note near the right edge is placed so that it ends at its moment.
 func (v *Timeline) DrawNotes(axis canvas.Area, l scene.Notes, t *style.Theme) {
 	st := canvas.Style{FG: t.Accent, Attr: canvas.Bold}
 	end := axis.W
@@ -296,8 +301,8 @@ func (v *Timeline) DrawNotes(axis canvas.Area, l scene.Notes, t *style.Theme) {
 	}
 }
 
-// clearWords clears columns of a row. It also clears the rest of each word that it cuts, because half of "-25s" would
-// be a wrong time. It does not cut other notes in the row.
+// clearWords clears columns of a row. If this cuts a word, it clears the whole word, because half of "-25s" would be a
+// wrong time. It does not clear other notes in the row.
 func clearWords(a canvas.Area, from, to int) {
 	var there []rune
 	a.RestyleRunes(func(r rune, s canvas.Style) canvas.Style {
@@ -314,7 +319,7 @@ func clearWords(a canvas.Area, from, to int) {
 	a.Sub(from, 0, to-from, 1).Fill(' ', canvas.Style{})
 }
 
-// columnAt returns the column of a moment on a time axis of w columns. ok is false if no column shows it.
+// columnAt returns the column of a moment on a time axis of w columns. ok is false if the moment is not on the axis.
 func (v *Timeline) columnAt(ns int64, w int) (x int, ok bool) {
 	span := v.ToNS - v.FromNS
 	if span <= 0 || v.Cells == 0 || ns <= v.FromNS || ns > v.ToNS {

@@ -8,22 +8,22 @@ import (
 )
 
 const (
-	// exactRest is how long exact mode pauses after it has ended itself. The pause doubles each time, up to
-	// exactRestMost. It is exactRest again after exact mode has lasted for exactRestMost.
+	// exactRest is how long exact mode pauses after it has ended itself. Each later pause is twice as long, up to
+	// exactRestMost. If exact mode was on for exactRestMost in between, the next pause is exactRest again.
 	exactRest     = time.Minute
 	exactRestMost = time.Hour
 	// exactLook is the interval at which ddtop checks whether exact mode has ended itself.
 	exactLook = time.Second
 )
 
-// exactAgain switches exact mode on again in a process that is followed for days. Exact mode ends itself if it costs
-// too much, and the reason may be gone later. exactAgain gives up if the results cannot be trusted, or if exact mode
-// has become impossible.
+// exactAgain begins exact mode again in a process that is followed for days. Exact mode ends itself if it costs too
+// much, but the reason for the cost may disappear later. exactAgain gives up if the results cannot be trusted, or if
+// exact mode has become impossible.
 type exactAgain struct {
 	src   Source
 	flags *Flags
-	// say reports what happened and why. If exact mode ends itself again, say reports this only if exact mode has
-	// lasted for exactRestMost before.
+	// say reports what happened and why. If exact mode ends itself once more, say reports this only if exact mode was
+	// on for exactRestMost before.
 	say func(what, why string)
 
 	mu    sync.Mutex
@@ -78,7 +78,8 @@ func (a *exactAgain) leave() {
 	a.over = true
 }
 
-// resting returns until when exact mode pauses, and why. Both are zero if exact mode is on, or off for good.
+// resting returns until when exact mode pauses, and why. Both results are zero if exact mode is on, or if it will not
+// begin again.
 func (a *exactAgain) resting() (until time.Time, why string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// fakeExact is a process whose exact mode begins, fails or ends as the test wants.
+// fakeExact is a process whose exact mode begins, fails or ends when the test says so.
 type fakeExact struct {
 	sampler.Source
 	status sampler.ExactStatus
@@ -38,9 +38,9 @@ func (f *fakeExact) Exact(context.Context, live.ExactOptions) error {
 
 func (f *fakeExact) ends(why string) { f.status.On, f.status.Ended = false, why }
 
-// TestExactAgain: if exact mode ends itself because of its cost, ddtop begins it again after one minute. Each later
-// rest is twice as long, up to an hour. ddtop reports the end once. After exact mode has lasted for an hour, the next
-// rest is one minute again, and ddtop reports the end again.
+// TestExactAgain: if exact mode ends itself because it costs too much, ddtop begins it again after one minute. Each
+// later pause is twice as long, up to an hour. ddtop reports only the first end. After exact mode has lasted for an
+// hour, the next pause is one minute again, and ddtop reports the end again.
 func TestExactAgain(t *testing.T) {
 	src := &fakeExact{status: sampler.ExactStatus{On: true, SinceNS: 1}}
 	var said []string
@@ -90,8 +90,8 @@ func TestExactAgain(t *testing.T) {
 	}
 }
 
-// TestExactNotAgain: ddtop does not begin exact mode again if its results were wrong or if the user has left it. If
-// exact mode is refused at the next try, ddtop does not try again either.
+// TestExactNotAgain: ddtop does not begin exact mode again if its results were wrong, or if the user has ended it. If
+// the first new try is refused, ddtop does not try again either.
 func TestExactNotAgain(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -5,6 +5,7 @@ import (
 	"syscall"
 )
 
-// StayAwake keeps job control from stopping ddtop: by ctrl-z, or because ddtop writes to a terminal from the
-// background. If ddtop were stopped during a pause, the target would be stopped too until the user types "fg".
+// StayAwake prevents job control from stopping ddtop. The reason for a stop would be ctrl-z, or a write to the terminal
+// from the background. If ddtop were stopped while it pauses the target, the target would stay stopped until the user
+// types "fg".
 func StayAwake() { signal.Ignore(syscall.SIGTSTP, syscall.SIGTTOU, syscall.SIGTTIN) }

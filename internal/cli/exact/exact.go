@@ -43,8 +43,8 @@ func (f *Flags) options() live.ExactOptions {
 	return o
 }
 
-// Untried reports whether the user wants exact mode even on a kind of processor on which it has never run. For this,
-// the environment must have Go's name of the processor. There is no flag and no setting, so that no user enables this
+// Untried reports whether the user wants exact mode on a kind of processor on which no one has tried it. Such a user
+// sets DDTOP_EXACT_UNTRIED to Go's name of the processor. There is no flag and no setting, so that no user enables this
 // by accident.
 func Untried() bool { return os.Getenv("DDTOP_EXACT_UNTRIED") == runtime.GOARCH }
 
@@ -56,8 +56,8 @@ type Source interface {
 	ExactStatus() sampler.ExactStatus
 }
 
-// Begin puts the probes into a process, if the user asked for exact mode. From then on ddtop ignores ctrl-z. A
-// stopped ddtop would leave the probes in the process and not watch their cost.
+// Begin puts the probes into a process, if the user asked for exact mode. From then on ddtop ignores ctrl-z. If ctrl-z
+// stopped ddtop, the probes would stay in the process, and ddtop could not watch their cost.
 func (f *Flags) Begin(ctx context.Context, src Source) error {
 	if !f.On {
 		return nil
@@ -87,7 +87,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.err }
 
-// RootHelps reports whether sudo gives the missing right.
+// RootHelps reports whether sudo would give ddtop the missing right.
 func (e *Error) RootHelps() bool {
 	var missing *probe.MissingRights
 	return errors.As(e.err, &missing) && attach.OwnRights().CanBecomeRoot
@@ -103,7 +103,8 @@ func End(src sampler.Source) error {
 	return err
 }
 
-// Note returns how a process's exact mode has failed, and why. Both are empty if it has not failed.
+// Note returns a text about a failure of a process's exact mode (what), and its reason (why). Both are empty if exact
+// mode has not failed.
 func Note(src sampler.Source) (what, why string) {
 	x, ok := src.(Source)
 	if !ok {

@@ -14,35 +14,37 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// Group is a group of processes that can be closed: a *live.Group, or a group that is followed exactly.
+// Group is a group of processes that can be closed. It is a *live.Group, or a Probed, which follows the processes in
+// exact mode.
 type Group interface {
 	sampler.Group
 	Close() error
 }
 
-// Told has the functions with which a command reports the state of exact mode. Refused reports that a process is not
-// followed exactly, and why. Note reports a note on a process that is or was followed exactly.
+// Told has the functions with which a command reports the state of exact mode. Refused reports that a process cannot be
+// followed in exact mode, and why. Note reports something about a process that is or was followed in exact mode.
 type Told struct {
 	Refused func(p sampler.Process, why error)
 	Note    func(p sampler.Process, text, why string)
 }
 
-// Probed is a group whose processes are followed exactly. Each process is followed from when it is found until Done.
-// A process that cannot be followed exactly is sampled.
+// Probed is a group whose processes are followed in exact mode, each from the moment when it is found until Done. If
+// exact mode is not possible for a process, it is only sampled.
 type Probed struct {
 	*live.Group
 	flags Flags
 	told  Told
-	// again is true if exact mode begins again in a process in which it has ended itself.
+	// again is true if ddtop begins exact mode again in a process in which exact mode has ended itself.
 	again bool
 
 	mu sync.Mutex
-	// begun are the processes in which ddtop has tried exact mode. The value is nil if it was not possible.
+	// begun are the processes in which ddtop has tried exact mode. The value is nil for a process in which exact mode
+	// was not possible.
 	begun map[sampler.Source]*exactAgain
 }
 
-// Group begins to follow the processes of a group exactly. If this is possible for none of them, it closes the group
-// and returns the error of the first one.
+// Group begins to follow the processes of a group in exact mode. If this fails for all of them, it closes the group and
+// returns the error of the first process.
 func (f *Flags) Group(ctx context.Context, g *live.Group, told Told, again bool) (Group, error) {
 	if !f.On {
 		return g, nil
@@ -99,7 +101,7 @@ func (g *Probed) Follow(ctx context.Context, join func(sampler.Source)) error {
 	})
 }
 
-// keep tries exact mode again in processes in which it has ended itself, until ctx ends.
+// keep begins exact mode again in processes in which it has ended itself. It returns when ctx ends.
 func (g *Probed) keep(ctx context.Context) {
 	tick := time.NewTicker(exactLook)
 	defer tick.Stop()

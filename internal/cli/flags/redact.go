@@ -11,11 +11,11 @@ import (
 	"github.com/ddtop/ddtop/sampler/redact"
 )
 
-// Redaction is the value of --redact: one Redactor for all that a command reads, prints and writes, so that a name has
-// the same pseudonym everywhere.
+// Redaction is the value of --redact. It has a single Redactor for everything that a command reads, prints and writes,
+// so that a name has the same pseudonym everywhere.
 type Redaction struct {
 	names *redact.Redactor // nil if nothing is left out
-	// typed are the paths on the command line.
+	// typed are the paths that the user typed on the command line.
 	typed []string
 }
 
@@ -69,7 +69,7 @@ func (r *Redaction) Redactor() *redact.Redactor {
 	return r.names
 }
 
-// Text returns a sentence, in which names of files are replaced.
+// Text returns a sentence with the names of files replaced.
 func (r *Redaction) Text(s string) string { return r.Redactor().Text(s) }
 
 // Program returns the name of a program by its path, or its pseudonym.

@@ -18,7 +18,7 @@ import (
 // PIDs is a flag's value: PIDs with commas between them.
 type PIDs []int
 
-// String returns the value as it was written.
+// String returns the value in the form in which a user types it.
 func (l *PIDs) String() string {
 	words := make([]string, len(*l))
 	for i, pid := range *l {
@@ -94,17 +94,18 @@ func (b *ByteSize) Set(text string) error {
 	return err
 }
 
-// minOverhead and maxOverhead are the smallest and the largest share that the flag takes, besides zero.
+// minOverhead and maxOverhead are the smallest and the largest share of a CPU that the flag accepts. It also accepts
+// zero.
 const minOverhead, maxOverhead = 0.001, 1
 
 // Overhead is a flag's value: a share of one CPU, written "3%" or "3". It is zero for "off" and "0".
 type Overhead struct {
 	Share float64
-	// Asked is true if the value was given.
+	// Asked is true if the user has set the flag.
 	Asked bool
 }
 
-// String returns the value as it is written.
+// String returns the value in the form in which a user types it.
 func (o *Overhead) String() string {
 	if o.Share == 0 {
 		return "off"

@@ -10,36 +10,39 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// Open attaches to a process again, with a separate source.
+// Open attaches once more to a process that ddtop already samples, and returns a separate source.
 type Open func(ctx context.Context) (*live.Source, error)
 
 const (
-	// asker begins to follow calls when memory outside Ruby's objects has grown by asksFrom bytes since the first
-	// count.
+	// asksFrom is the growth at which asker begins to follow calls, in bytes. It is the growth of memory outside Ruby's
+	// objects since the first count.
 	asksFrom = 1_000_000
-	// It goes on while each new count shows a growth of at least asksUntil bytes since the last one. malloc grows in
-	// steps of 132 KB, so one step is enough.
+	// asksUntil is the growth since the previous count with which asker goes on, in bytes. If a count shows less
+	// growth, asker stops. malloc asks the kernel for steps of 132 KB, so a single step is enough.
 	asksUntil = 100_000
 )
 
-// asksIdle is how long calls are followed without a new count. Counts begin at most 10 s apart, but can take longer.
+// asksIdle is how long asker follows calls without a new count. Counts begin at most 10 s apart, but a count can take
+// longer.
 const asksIdle = time.Minute
 
-// asker follows the calls that ask the kernel for memory, while memory outside Ruby's objects grows. Any goroutine may
-// use it.
+// asker finds the code that asks the kernel for memory. While memory outside Ruby's objects grows, it follows the calls
+// that ask for memory. Any goroutine may use it.
 type asker struct {
 	open Open
 	mu   sync.Mutex
-	// src is a separate source, because objects are counted at the same time. It is nil until calls are followed.
+	// src is a source only for following calls, because the other source counts objects at the same time. It is nil
+	// until asker first follows calls.
 	src    *live.Source
 	follow live.Asks
 	on     bool
 	idle   *time.Timer
-	// The fields first and last are the first and the last count. missing says why calls cannot be followed.
+	// The fields first and last have the first count and the most recent count. missing says why calls cannot be
+	// followed.
 	first, last export.Before
 	missing     string
-	// The field most has the calls of one period in which calls were followed: the period with the most memory asked
-	// for.
+	// The field most has the calls of one period in which asker followed calls. It is the period in which most memory
+	// was asked for.
 	most *sampler.MemoryAsks
 }
 
@@ -97,7 +100,7 @@ func (a *asker) stop() {
 	}
 }
 
-// text returns a sentence about the calls while they are followed.
+// text returns a sentence about the calls that are followed now. If calls cannot be followed, it says why.
 func (a *asker) text() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -107,7 +110,7 @@ func (a *asker) text() string {
 	return export.AskedText(nil, nil, a.missing)
 }
 
-// add ends following, and adds the calls with the memory that they asked for to h.
+// add stops following calls. It adds the calls, and the memory that they asked for, to h.
 func (a *asker) add(h *export.Heap) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -12,7 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// The interval between two counts of objects is a tenth of the whole measurement, but within these bounds.
+// These are the bounds of the interval between two counts of objects. Within them, the interval is a tenth of the
+// measurement.
 const (
 	leastCountEvery, mostCountEvery = time.Second, 10 * time.Second
 	countsWanted                    = 10
@@ -23,7 +24,8 @@ func countEvery(length time.Duration) time.Duration {
 	return min(max(length/countsWanted, leastCountEvery), mostCountEvery)
 }
 
-// Count counts objects once, or for a length of time. open attaches to the same process. note says why it ended early.
+// Count counts objects once, or repeatedly for a length of time. The function open attaches once more to the same
+// process. note says why the counting ended early.
 func Count(ctx context.Context, src *live.Source, open Open, length time.Duration) (h *export.Heap, note string, err error) {
 	began := time.Now()
 	var last *sampler.HeapCount

@@ -50,8 +50,8 @@ func (f *Flags) Explain(ctx context.Context, src *live.Source, out run.Output, a
 	return h.WriteText(std.Results(ctx))
 }
 
-// Stop stops the process once and copies its memory, if --pause asks for that. Until release is called, the heap is
-// read from this copy.
+// Stop stops the process once and copies its memory, if the user gave --pause. From then until release is called, the
+// heap is read from the copy.
 func (f *Flags) Stop(ctx context.Context, src *live.Source, std run.Streams) (release func(), err error) {
 	if !*f.Pause {
 		return func() {}, nil

@@ -89,7 +89,7 @@ func IsProfile(out run.Output) bool {
 	return strings.HasSuffix(string(out), ".pb.gz") || strings.HasSuffix(string(out), ".pprof")
 }
 
-// CheckOut refuses file names whose end names no known format.
+// CheckOut refuses file names whose ending belongs to no known format.
 func CheckOut(out run.Output, std run.Streams) error {
 	switch name := string(out); {
 	case IsProfile(out):

@@ -1,4 +1,4 @@
-// Package heaps is `ddtop heap` at work. It counts objects, finds what holds them, and reads and writes heap files.
+// Package heaps implements `ddtop heap`. It counts objects, finds what holds them, and reads and writes heap files.
 package heaps
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/heapgraph"
 )
 
-// Flags are the flags of `ddtop heap` that ask which objects hold which others.
+// Flags are the flags of `ddtop heap` for questions about references: which objects hold which others.
 type Flags struct {
 	Holders    string
 	Biggest    bool
@@ -38,7 +38,7 @@ func (f *Flags) AddTo(cmd *cobra.Command, pause *bool) {
 	cmd.Flags().Var(&f.MaxMemory, "max-memory", "of --holders, --biggest, --pause and files: refuse to copy more")
 }
 
-// Answer adds to h what the flags --holders and --biggest ask about the graph g.
+// Answer adds to h what --holders and --biggest ask for. It finds the answers in the graph g of references.
 func (f *Flags) Answer(h *export.HeapGraph, g *heapgraph.Graph) error {
 	if f.Holders != "" {
 		set, err := objectsOf(g, f.Holders)

@@ -21,14 +21,15 @@ type Readers struct {
 	attach func(ctx context.Context, pid int) (*live.Source, error)
 	ctx    context.Context
 	end    context.CancelFunc
-	// turn is held while a heap is read, so that only one heap is read at a time. So all reads together use no more
-	// than besideShare.
+	// turn is locked while a heap is read, so that only one heap is read at a time. Otherwise the reads together could
+	// use more than besideShare.
 	turn sync.Mutex
 	mu   sync.Mutex
 	of   map[int]*Reader
 }
 
-// besideShare is the part of the CPU budget for counts while a process is sampled. The samples get the rest.
+// besideShare is the part of ddtop's CPU budget that may go to counts of objects while the process is sampled. The
+// samples get the rest.
 const besideShare = 0.5
 
 // NewReaders returns Readers that attach to processes with the given options.
@@ -52,9 +53,9 @@ func (r *Readers) Of(pid int) *Reader {
 	return x
 }
 
-// During counts the objects of p again and again for the length of time, or until ctx ends. The returned function ends
-// the counting, and returns the last count with what grew. It waits for the first count. If there is no count, it
-// returns nil and calls say with the reason. If r is nil, nothing is counted.
+// During counts the objects of p repeatedly for the length of time, or until ctx ends. The returned function ends the
+// counting, and returns the last count, with the classes that grew. If no count is complete yet, it waits for the first
+// one. If counting fails, it returns nil and calls say with the reason. If r is nil, nothing is counted.
 func (r *Readers) During(ctx context.Context, p sampler.Process, length time.Duration, say func(format string, args ...any)) (end func() *export.Heap) {
 	if r == nil {
 		return func() *export.Heap { return nil }
@@ -120,7 +121,7 @@ type Reader struct {
 	all *Readers
 	pid int
 	src *live.Source // nil before the first call
-	// asks follows the process's requests for memory between two counts that also read the memory.
+	// asks follows the process's calls that ask for memory, between two counts that also measure the memory.
 	asks asker
 }
 
@@ -154,8 +155,8 @@ func (r *Reader) with(ctx context.Context, f func(ctx context.Context, src *live
 	return f(ctx, r.src)
 }
 
-// Count counts the objects. If the parameter memory is true, it also reads what the resident memory consists of. The
-// result m is nil if this cannot be read.
+// Count counts the objects. If the parameter memory is true, it also reads how the resident memory is used. The result
+// m is nil if this cannot be read.
 func (r *Reader) Count(ctx context.Context, memory bool) (count *sampler.HeapCount, m *sampler.MemoryParts, err error) {
 	err = r.with(ctx, func(ctx context.Context, src *live.Source) error {
 		if count, err = src.CountHeap(ctx); err == nil && memory {
@@ -169,8 +170,8 @@ func (r *Reader) Count(ctx context.Context, memory bool) (count *sampler.HeapCou
 	return count, m, err
 }
 
-// Explain returns text: what holds the objects of a class, or the largest objects if class is empty. hurry and progress
-// are as in sampler.HolderOptions.
+// Explain returns a text about what holds the objects of a class. If class is empty, the text is about the largest
+// objects. hurry and progress are as in sampler.HolderOptions.
 func (r *Reader) Explain(ctx context.Context, class string, hurry func() bool, progress func(done, total int)) (text string, err error) {
 	var b strings.Builder
 	err = r.with(ctx, func(ctx context.Context, src *live.Source) error {
@@ -185,7 +186,7 @@ func (r *Reader) Explain(ctx context.Context, class string, hurry func() bool, p
 	return b.String(), err
 }
 
-// write writes the answers to the flags as text.
+// write writes what the flags ask for as text.
 func (f *Flags) write(b *strings.Builder, p sampler.Process, g *heapgraph.Graph, info *sampler.HolderInfo) error {
 	h := export.NewHeapGraph(p, g, info)
 	if err := f.Answer(h, g); err != nil {

@@ -26,15 +26,15 @@ const (
 	maxSiblings = 64
 )
 
-// ErrNoPidfd is returned for --pause on a kernel without pidfds. There ddtop cannot see a child's end without
-// collecting its exit code.
+// ErrNoPidfd is returned for --pause on a kernel without pidfds. On such a kernel, ddtop cannot see that a child has
+// ended without collecting the child's exit code.
 var ErrNoPidfd = errors.New("the program runs on without being watched: --pause with a program that ddtop starts needs Linux 5.4; use --pause with -p PID")
 
 // ErrEndedBefore is returned if a started program ended before ddtop could measure it.
 var ErrEndedBefore = errors.New("the program ended before it had started a Ruby VM: nothing was measured")
 
 // Attach waits until a Ruby VM runs in the program or in a process below it, and opens this process. If x is not nil,
-// the process is followed exactly.
+// it also switches exact mode on, if requested.
 func (c *Command) Attach(ctx context.Context, opts live.Options, x *exact.Flags) (*live.Source, error) {
 	if opts.Pause {
 		if !c.Pausable {
@@ -56,7 +56,8 @@ func (c *Command) Attach(ctx context.Context, opts live.Options, x *exact.Flags)
 			}
 			return src, nil
 		}
-		// During exec and exit the kernel refuses access for a moment. So an error counts only if it lasts.
+		// During exec and exit the kernel refuses access for a moment. So an error counts only if it is still there
+		// after a while.
 		if wait == slowestLook && run.IsAny(err, attach.ErrPermission, attach.ErrTraced, attach.ErrLinuxOnly, layout.ErrUnknownRelease, live.ErrPauseLimit) {
 			return nil, fmt.Errorf("the program runs on without being watched: %w", err)
 		}

@@ -22,12 +22,12 @@ const (
 	reapEvery = time.Second
 )
 
-// errLeftNoRuby is returned for a program that ended with exit code 0 and left processes running. ddtop can read none
-// of them as a Ruby.
+// errLeftNoRuby is returned for a program that ended with exit code 0 and left processes running. None of these is a
+// Ruby that ddtop can read.
 var errLeftNoRuby = errors.New("the program ended and left processes running, none of them a Ruby that ddtop can read")
 
-// Reap collects the exit codes of adopted processes that have ended, until stop is called. Without this, they would
-// remain as zombies.
+// Reap collects the exit codes of processes that ddtop has adopted and that have ended. Without Reap they would remain
+// as zombies. It goes on until stop is called.
 func (c *Command) Reap() (stop func()) {
 	ctx, stop := context.WithCancel(context.Background())
 	go run.Every(ctx, reapEvery, func(time.Time) { adopted(c.PID(), c.ownGroup) })
@@ -82,9 +82,9 @@ func SayBackground(std run.Streams, c *Command, src *live.Source) {
 		"ddtop -p %d attaches again", std.Redact.Program(c.cmd.Path), src.Process().PID, src.Process().PID)
 }
 
-// adopted returns ddtop's living children except the process in the parameter but. It collects the exit codes of the
-// ended ones. If the program has its own process group, adopted ignores children in ddtop's group, because ddtop
-// itself may have started them.
+// adopted returns ddtop's living children, except the process in the parameter but. It collects the exit codes of
+// children that have ended. If the program has its own process group, adopted ignores children in ddtop's group. ddtop
+// itself may have started these.
 func adopted(but int, ownGroup bool) []int {
 	children, err := kernel.Children(os.Getpid())
 	if err != nil {
@@ -103,8 +103,8 @@ func adopted(but int, ownGroup bool) []int {
 		case !id.Ended:
 			living = append(living, pid)
 		default:
-			// Only ended processes are waited for. If ddtop traces a living one for --pause, Wait4 could take a stop
-			// for its end.
+			// Only ended processes are waited for here. If ddtop traces a living process for --pause, Wait4 could
+			// mistake a stop of this process for its end.
 			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
 		}
 	}

@@ -22,28 +22,29 @@ import (
 type Command struct {
 	cmd *exec.Cmd
 	// Output is the path of the file that receives the program's output. It is empty if the program writes to ddtop's
-	// own streams. file is this file, held open, because the path may name another file later. That can happen if the
-	// folder for temporary files belongs to another user.
+	// own streams. file is the open file at this path. It stays open because the path may name another file later, if
+	// the folder for temporary files belongs to another user.
 	Output string
 	file   *commandOutput
-	// ownGroup is true if the program has its own process group. Then it does not get the signals that are typed at
-	// the terminal.
+	// ownGroup is true if the program has its own process group. Such a program does not get the signals of keys at the
+	// terminal, such as ctrl-c.
 	ownGroup bool
-	// Pausable is true if ddtop may trace the program for --pause. This needs a kernel on which ddtop can wait for
-	// the program without collecting its exit code.
+	// Pausable is true if ddtop may trace the program for --pause. For this, the kernel must let ddtop wait for the
+	// program's end without collecting its exit code.
 	Pausable bool
 	// InBackground is true if the program ended while ddtop watched it, and left processes running. Shown is true if
 	// ddtop has shown its screen for the program.
 	InBackground atomic.Bool
 	Shown        bool
-	// Done is closed when the program has ended and its exit code was collected. Then err is the result of Wait.
+	// Done is closed when the program has ended and ddtop has collected its exit code. From then on, err has the result
+	// of Wait.
 	Done chan struct{}
 	err  error
 }
 
-// Start starts a program. If ddtop shows a screen, the program's output goes to a file, because the screen needs the
-// terminal. Otherwise the program writes to ddtop's own streams. The program reads ddtop's standard input, unless
-// this is a terminal that the screen reads.
+// Start starts a program. If ddtop shows a screen, the screen needs the terminal, so the program's output goes to a
+// file. Otherwise the program writes to ddtop's own streams. The program reads ddtop's standard input, unless this is a
+// terminal and the screen reads it.
 func Start(args []string, std run.Streams, screen bool) (*Command, error) {
 	c := &Command{cmd: exec.Command(args[0], args[1:]...), Done: make(chan struct{})}
 	in, inIsFile := std.In.(*os.File)
@@ -89,9 +90,9 @@ func Start(args []string, std run.Streams, screen bool) (*Command, error) {
 // PID returns the process id of the program.
 func (c *Command) PID() int { return c.cmd.Process.Pid }
 
-// ForwardSignals passes the signals that ddtop receives on to the program, until stop is called. A terminal sends
-// signals to its whole group. If the program is in ddtop's group, it gets them itself, and ForwardSignals does not
-// pass them on.
+// ForwardSignals passes the signals that ddtop receives on to the program, until stop is called. A terminal sends its
+// signals to all processes of a group. If the program is in ddtop's group, it already gets them, and ForwardSignals
+// does not pass them on.
 func (c *Command) ForwardSignals() (stop func()) {
 	signals := []os.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2}
 	if c.ownGroup {
@@ -100,7 +101,7 @@ func (c *Command) ForwardSignals() (stop func()) {
 	arrived := make(chan os.Signal, 16)
 	signal.Notify(arrived, signals...)
 	if !c.ownGroup {
-		// These signals are received and dropped. Otherwise they would end ddtop before the program.
+		// ddtop receives these signals and ignores them. Otherwise they would end ddtop before the program.
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGQUIT)
 	}
 	quit := make(chan struct{})
@@ -122,8 +123,8 @@ func (c *Command) ForwardSignals() (stop func()) {
 	}
 }
 
-// Exit waits for the program's end and returns its exit code as an error for Main. It returns nil for 0. The code is
-// 128+n if signal n killed the program.
+// Exit waits until the program ends, and returns its exit code as an error for Main. It returns nil for the code 0. If
+// signal n killed the program, the code is 128+n.
 func (c *Command) Exit() error {
 	<-c.Done
 	var failed *exec.ExitError
@@ -172,9 +173,9 @@ func (e *Exit) Error() string { return fmt.Sprintf("the command ended with code 
 // pausable reports whether waitForEnd works for a child. It needs Linux 5.4.
 func pausable(p *os.Process) bool { return p.WithHandle(func(uintptr) {}) == nil }
 
-// waitForEnd waits until a child has ended, without collecting its exit code. os/exec cannot be used for this: if
-// ddtop also traces the child, os/exec would mistake a stop for its end. If the kernel does not support such a wait,
-// waitForEnd returns at once.
+// waitForEnd waits until a child has ended, without collecting its exit code. os/exec is no help if ddtop also traces
+// the child, because it would mistake a stop for the end. If the kernel does not support such a wait, waitForEnd
+// returns at once.
 func waitForEnd(p *os.Process) { _ = p.WithHandle(waitReadable) }
 
 // waitReadable waits until a descriptor is readable. A pidfd is readable after its process has ended.

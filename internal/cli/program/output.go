@@ -20,28 +20,28 @@ const (
 	// is cut.
 	maxOutput  = 64 << 20
 	keptOutput = 32 << 20
-	// outputEvery is the interval at which ddtop checks the size of the file. If a Command writes fast, the checks
-	// are more frequent. So the file grows by at most a fourth of maxOutput between two checks. leastOutputEvery is
-	// the shortest interval.
+	// outputEvery is the interval at which ddtop checks the size of the file. If a Command writes fast, ddtop checks
+	// more often, so that the file grows by at most a fourth of maxOutput between two checks. leastOutputEvery is the
+	// shortest interval.
 	outputEvery      = 250 * time.Millisecond
 	leastOutputEvery = 5 * time.Millisecond
 )
 
-// commandOutput is the file to which a started Command writes. A pipe would end the Command if ddtop ends. A file
-// does not.
+// commandOutput is the file to which a started Command writes. It is not a pipe, because a pipe without a reader would
+// end the Command if ddtop ends first.
 type commandOutput struct {
 	*os.File
 	max, kept int64
 
 	mu sync.Mutex
-	// cut is the number of bytes that were removed from the file's begin. hole is how many of them are still in the
-	// file as zeros. Some file systems cannot remove the begin of a file, but can free its memory.
+	// cut is the number of bytes that were removed from the beginning of the file. Some file systems cannot shorten a
+	// file there, but can free the memory of these bytes, which then read as zeros. hole is the number of such zeros.
 	cut, hole int64
 	failed    error // why the file could not be cut; nil if it could
 }
 
 func newCommandOutput(f *os.File) (*commandOutput, error) {
-	// The Command appends, so that its writes go to the new end after the file was cut.
+	// The Command must append, so that it writes to the new end of the file after the file was cut.
 	if err := setAppend(f); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name(), err)
 	}
@@ -55,7 +55,7 @@ func (o *commandOutput) keepShort(done <-chan struct{}) {
 	for {
 		o.shorten()
 		written, now := o.written(), time.Now()
-		// The interval at most doubles, because the program may begin to write fast at any time.
+		// The interval grows to at most twice its length, because the program may begin to write fast at any time.
 		every = min(2*every, nextLook(written-before, now.Sub(at), o.max))
 		next := time.NewTimer(every)
 		before, at = written, now
@@ -68,8 +68,8 @@ func (o *commandOutput) keepShort(done <-chan struct{}) {
 	}
 }
 
-// nextLook returns the time until the next check. The parameter most is the largest size of the file, in bytes. The
-// file grew by grown bytes since the last check, and in is the time since then.
+// nextLook returns the time until the next check of the file's size. The parameter most is the largest size of the
+// file, in bytes. The file grew by grown bytes in the time in, since the previous check.
 func nextLook(grown int64, in time.Duration, most int64) time.Duration {
 	if grown <= 0 {
 		return outputEvery

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestOutputOfACommandIsBounded: ddtop keeps the last part of a started program's output, in whole lines, on any file
-// system. It says how much of the output is left out.
+// TestOutputOfACommandIsBounded: the file with a started program's output stays small. ddtop keeps the last part of the
+// output, in whole lines, on any file system. It says how much of the output it has removed.
 func TestOutputOfACommandIsBounded(t *testing.T) {
 	folders := map[string]string{"temporary": t.TempDir()}
 	if _, err := os.Stat("/dev/shm"); err == nil {

@@ -7,13 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// adopt makes ddtop the parent of processes that a program leaves behind when it ends (PR_SET_CHILD_SUBREAPER,
-// prctl(2)). So ddtop finds a program that goes into the background.
+// adopt makes ddtop the parent of all processes that a started program leaves behind (PR_SET_CHILD_SUBREAPER,
+// prctl(2)). By this, ddtop finds a program that goes into the background.
 func adopt() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// removeBegin removes the first bytes of a file, up to an offset (to). The file becomes shorter (fallocate(2): ext4
-// and xfs). It returns errors.ErrUnsupported if the file system cannot do this, or if punchHole has already freed
-// bytes (hole is then above 0). ext4 and xfs refuse in this case.
+// removeBegin removes the first bytes of a file, up to the offset to. The file becomes shorter (fallocate(2): ext4 and
+// xfs). It returns errors.ErrUnsupported if the file system cannot do this. It also does so if punchHole has already
+// freed bytes (hole is above 0), because ext4 and xfs refuse in this case.
 func removeBegin(f *os.File, hole, to int64) error {
 	if hole > 0 {
 		return errors.ErrUnsupported

@@ -28,8 +28,8 @@ const (
 	maxAlerts     = 1000
 	// maxCaptureBytes limits the unsent captures (a recording and a page for each alert) in memory, in bytes.
 	maxCaptureBytes = 64e6
-	// alertsVariable names the environment variable with more URLs for --alert. The other two name variables with
-	// headers for requests.
+	// alertsVariable is the name of the environment variable with more URLs for --alert. The other two are names of
+	// variables with headers for requests.
 	alertsVariable         = "DDTOP_ALERTS"
 	alertHeadersVariable   = "DDTOP_ALERT_HEADERS"
 	captureHeadersVariable = "DDTOP_CAPTURE_HEADERS"
@@ -49,8 +49,9 @@ func (f *Alerts) urls() []string {
 // Given reports whether the user has named any destination.
 func (f *Alerts) Given() bool { return len(f.urls()) > 0 || f.Capture != "" }
 
-// Open returns a Watch for findings, or nil if findings are not needed. profiles are the destinations of profiles.
-// Some of them also accept messages. figures is true if the status page shows findings. version is ddtop's version.
+// Open returns a Watch for findings, or nil if neither messages nor the status page need findings. profiles are the
+// destinations of profiles. Some of them also accept messages. figures is true if the status page shows findings.
+// version is ddtop's version.
 func (f *Alerts) Open(ctx context.Context, rules *findings.Rules, profiles []push.Route, figures bool, version string,
 	log *slog.Logger) (w *Watch, err error) {
 	list, err := f.destinations(profiles, version)
@@ -84,8 +85,8 @@ func (f *Alerts) Open(ctx context.Context, rules *findings.Rules, profiles []pus
 	return w, nil
 }
 
-// destinations returns the destinations of messages: the given ones, and those destinations of profiles that accept
-// messages.
+// destinations returns the destinations of messages. These are the ones that the user named, and those destinations of
+// profiles that also accept messages.
 func (f *Alerts) destinations(profiles []push.Route, version string) (list []alert.Destination, err error) {
 	given := make(map[string]bool)
 	names := make(map[string]int)
@@ -119,11 +120,11 @@ func (f *Alerts) destinations(profiles []push.Route, version string) (list []ale
 	return list, nil
 }
 
-// openWithin limits how long opening a folder may take after the user has ended ddtop.
+// openWithin limits how long a folder may take to open after the user has ended ddtop.
 const openWithin = time.Second
 
-// Overdue returns a channel that is closed when openWithin has passed since the end of ctx. If a folder has not opened
-// by then, its disk hangs.
+// Overdue returns a channel that is closed openWithin after ctx has ended. If a folder is not open by then, its disk
+// hangs.
 func Overdue(ctx context.Context) <-chan struct{} {
 	over := make(chan struct{})
 	context.AfterFunc(ctx, func() { time.AfterFunc(openWithin, func() { close(over) }) })

@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// TestServiceOfTheDead: a process keeps its service after it has ended and its environment is gone. Otherwise its
+// TestServiceOfTheDead: after a process has ended, its environment is gone, but it must keep its service. Otherwise its
 // findings would belong to another service.
 func TestServiceOfTheDead(t *testing.T) {
 	t.Parallel()

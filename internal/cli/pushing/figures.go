@@ -21,8 +21,8 @@ const (
 	// otherServices.
 	maxServices   = 64
 	otherServices = "(other)"
-	// rotateNS is the interval, in ns, at which old waits are dropped, so that the quantile covers only recent waits.
-	// Each wait counts for one to two intervals.
+	// rotateNS is the interval at which old waits are dropped, in ns, so that the 99th percentile covers only recent
+	// waits. Each wait counts for one to two intervals.
 	rotateNS = int64(time.Minute)
 )
 
@@ -59,18 +59,18 @@ type serviceFigures struct {
 type service struct {
 	status.Service
 	// The field now has the waits since turnNS. The field before has the waits of the interval that ended at turnNS.
-	// Both count a wait with its known length (gvl.Wait.SureNS), which is a lower bound.
+	// Each wait counts with the length that is certain (gvl.Wait.SureNS), which is a lower bound.
 	now, before gvl.Histogram
-	// qualityNow and qualityBefore are the quality of the samples from which the fields now and before were made.
+	// qualityNow and qualityBefore are the quality of the samples behind the fields now and before.
 	qualityNow, qualityBefore sampler.Quality
 	turnNS                    int64
-	// queues has the connections and requests that wait in front of each process.
+	// queues has, for each process, the connections and requests that wait until the process accepts them.
 	queues map[*processFigures]*sampler.Queues
 	// The field left is when the last process of the service ended. It is the zero time while there is a process.
 	left time.Time
 }
 
-// joined counts a new process of the service. ended removes a process.
+// joined counts a new process of the service. The method ended removes one.
 func (s *service) joined() {
 	s.Processes++
 	s.left = time.Time{}
@@ -82,13 +82,13 @@ func (s *service) ended() {
 	}
 }
 
-// forgetAfter is how long a service is reported after all of its processes have ended. It is longer than the interval
-// between two scrapes, which can be minutes.
+// forgetAfter is how long a service is still reported after its last process has ended. It is longer than the time
+// between two reads of the status page by Prometheus, which can be minutes.
 const forgetAfter = 15 * time.Minute
 
-// forget drops the services whose last process ended more than forgetAfter ago. Callers that want to add a service set
-// room. If there are already maxServices, forget then also drops the service that has had no process for the longest
-// time.
+// forget drops the services whose last process ended more than forgetAfter ago. A caller that wants to add a service
+// sets room. If there are already maxServices, forget then drops one more: the service that has been without a process
+// for the longest time.
 func (f *serviceFigures) forget(room bool) {
 	var oldest *service
 	for name, s := range f.all {
@@ -157,8 +157,8 @@ func (f *serviceFigures) read() (out []status.Service, processes int) {
 	return out, f.live
 }
 
-// backlog returns the number of connections and requests that wait for a thread of the service. It counts a listening
-// socket once, even if several workers share it.
+// backlog returns the number of connections and requests that wait for a thread of the service. Workers that share a
+// listening socket also share its queue, so the queue counts once.
 func (s *service) backlog() (n int64, known bool) {
 	seen := make(map[uint64]bool)
 	for _, q := range s.queues {
@@ -177,7 +177,7 @@ func (s *service) backlog() (n int64, known bool) {
 	return n, known
 }
 
-// processFigures adds what one process does to its service. It is a gvl.Consumer.
+// processFigures adds the waits, holds and other figures of one process to its service. It is a gvl.Consumer.
 type processFigures struct {
 	gvl.Ignore
 	all    *serviceFigures
@@ -221,7 +221,8 @@ func (p *processFigures) Interval(i *gvl.Interval) {
 	}
 }
 
-// Lock adds the time in which unlisted threads held or wanted a GVL. These threads have no intervals.
+// Lock adds the time in which unlisted threads held or wanted a GVL. No sample has listed these threads, so they have
+// no intervals.
 func (p *processFigures) Lock(i *gvl.LockInterval) {
 	if i.Unlisted == (gvl.Unlisted{}) {
 		return
@@ -273,7 +274,7 @@ func (p *processFigures) Tick(k *gvl.Tick) {
 	p.of.qualityNow.Add(&added)
 }
 
-// rotate drops the waits that are too old for the quantile.
+// rotate begins a new interval of waits every rotateNS, and drops the waits of the interval before the previous one.
 func (s *service) rotate(nowNS int64) {
 	switch {
 	case s.turnNS == 0:

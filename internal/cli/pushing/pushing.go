@@ -51,8 +51,8 @@ type Pushing struct {
 	Watch *Watch
 	// Heaps counts live objects. It is nil if they are not wanted.
 	Heaps *heaps.Readers
-	// Redact is true if names are replaced by pseudonyms. Then the tags that a process publishes are dropped, except
-	// keptTags.
+	// Redact is true if names are replaced by pseudonyms. In this case, the tags that a process publishes are dropped,
+	// except keptTags.
 	Redact bool
 
 	finished chan finishedPeriod
@@ -74,7 +74,7 @@ type pushed struct {
 	// hasEnvironment is true if the process's environment was read. Only the goroutine that calls describe uses it.
 	hasEnvironment bool
 	tags           atomic.Pointer[push.Tags]
-	// attached is the time of the attach by the wall clock. It is nil until onClock is called.
+	// attached is the time at which ddtop attached, by the wall clock. It is nil until onClock is first called.
 	attached atomic.Pointer[time.Time]
 	// heap is the latest count of live objects. It is nil if this count was already sent.
 	heap atomic.Pointer[export.Heap]
@@ -91,8 +91,8 @@ func New(pusher *push.Pusher, log *slog.Logger, period time.Duration, tags push.
 	}
 }
 
-// Run follows the processes and sends their profiles until ctx ends. It also returns if no process is left and none
-// can come back.
+// Run follows the processes and sends their profiles until ctx ends. It also returns if no process is left and no new
+// one can come.
 func (p *Pushing) Run(ctx context.Context, g sampler.Group) error {
 	go p.encode()
 	telling, stopTelling := context.WithCancel(ctx)
@@ -133,8 +133,8 @@ func (p *Pushing) Run(ctx context.Context, g sampler.Group) error {
 	return err
 }
 
-// firstPeriod returns the length of a process's first period. It differs between processes. So processes that were
-// found at the same time do not all send at once.
+// firstPeriod returns the length of a process's first period. It differs between processes, so that processes that were
+// found at the same time do not all send at the same time.
 func (p *Pushing) firstPeriod() time.Duration {
 	const golden = 0.618033988749895 // the fractional parts of its multiples are evenly spread
 	part := math.Mod(float64(p.joined)*golden, 1)
@@ -198,7 +198,8 @@ func (p *Pushing) follow(ctx context.Context, one *pushed, first time.Duration) 
 	}
 }
 
-// failure returns why ddtop itself ended a context. It returns nil if the context ended because its parent did.
+// failure returns the reason if ddtop itself ended a context because of an error. It returns nil if the context ended
+// with its parent.
 func failure(ctx context.Context) error {
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
 		return err
@@ -215,8 +216,8 @@ func (one *pushed) keepAsking(ctx context.Context, given push.Tags) {
 	run.Every(ctx, askEvery, func(time.Time) { one.describe(given) })
 }
 
-// keepCounting counts the live objects every heapPeriods periods. A count is sent with the profile of the period in
-// which the count ends.
+// keepCounting counts the live objects every heapPeriods periods. The profile of the period in which a count ends also
+// has the count.
 func (p *Pushing) keepCounting(ctx context.Context, one *pushed, log *slog.Logger) {
 	info, said := one.src.Process(), false
 	count := func(time.Time) {
@@ -238,8 +239,7 @@ func (p *Pushing) keepCounting(ctx context.Context, one *pushed, log *slog.Logge
 	}
 }
 
-// keptTags are the published tags that stay when names are replaced. They stay because destinations group profiles by
-// them.
+// keptTags are the published tags that --redact does not remove, because destinations group profiles by them.
 var keptTags = []string{"service", "env", "version", "runtime-id"}
 
 // describe makes the process's tags. It omits values that cannot be read.
@@ -285,9 +285,9 @@ func (one *pushed) describe(given push.Tags) {
 // attach is corrected. A smaller drift is not corrected, so each period begins exactly when the previous one ended.
 const maxClockError = time.Second
 
-// onClock returns p with the times of its start and of the attach corrected to the present wall clock. ddtop follows
-// processes for weeks. Without the correction, profiles would have wrong times after the clock is set, or the machine
-// was suspended.
+// onClock returns p with two times corrected to the present wall clock: the process's start and the attach. ddtop
+// follows processes for weeks. Without the correction, profiles would have wrong times after the clock is set or the
+// machine was suspended.
 func (one *pushed) onClock(p sampler.Process) sampler.Process {
 	now, last := time.Now(), p.AttachedAt
 	if at := one.attached.Load(); at != nil {
@@ -302,9 +302,9 @@ func (one *pushed) onClock(p sampler.Process) sampler.Process {
 	return p
 }
 
-// attachedBy returns the time of an attach by the wall clock. The parameter now is the present wall-clock time, and
-// elapsed the time since the attach by CLOCK_MONOTONIC. at is the previous result. It is returned unchanged unless it
-// is wrong by at least maxClockError.
+// attachedBy returns the time of an attach by the wall clock. The parameter now is the present time by the wall clock,
+// and elapsed the time since the attach by CLOCK_MONOTONIC. at is the previous result. attachedBy returns it unchanged
+// unless it is wrong by at least maxClockError.
 func attachedBy(at, now time.Time, elapsed time.Duration) time.Time {
 	by := now.Add(-elapsed)
 	if by.Round(0).Sub(at.Round(0)).Abs() < maxClockError {

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestServiceOfFewSamples: Prometheus' text has no p99 of waits if there are too few samples. It has the p99 when
-// there are enough samples.
+// TestServiceOfFewSamples: with too few samples, the text for Prometheus has no 99th percentile of waits. With enough
+// samples it has one.
 func TestServiceOfFewSamples(t *testing.T) {
 	f := newServiceFigures()
 	p := f.join("shop")

@@ -25,15 +25,15 @@ import (
 )
 
 const (
-	// stepEvery is the interval at which the board of findings is updated and messages are sent.
+	// stepEvery is the interval at which ddtop updates its board (list) of findings and sends messages.
 	stepEvery = time.Second
 	// captureNS is the time that a capture covers before a finding, and after the message about it, in ns.
 	captureNS = int64(30 * time.Second)
-	// ringNS is how long samples are kept for captures, in ns. A message can come half a minute after its finding
-	// began. ringBytes limits the samples that are kept for each process, in bytes.
+	// ringNS is how long samples are kept for captures, in ns. It must be long, because a message can come half a
+	// minute after its finding began. ringBytes limits the samples that are kept for each process, in bytes.
 	ringNS    = 4 * captureNS
 	ringBytes = 8e6
-	// maxOrders limits the ordered captures of a process that are not made yet.
+	// maxOrders limits how many captures of one process can be ordered but not made yet.
 	maxOrders = 8
 )
 
@@ -62,7 +62,8 @@ func (w *Watch) begin() {
 	}
 }
 
-// close waits for captures in progress, and closes both Pushers, which send what they still hold until end is done.
+// close waits until the current captures are made, and closes the two Pushers. They send what is left, until the
+// context end is done.
 func (w *Watch) close(end context.Context, log *slog.Logger) {
 	if w == nil {
 		return
@@ -93,7 +94,7 @@ func (w *Watch) step(ctx context.Context) {
 	}
 }
 
-// finish passes the last messages of the board to Alerts. It is called before close.
+// finish passes the last messages of the board of findings to Alerts. Call it before close.
 func (w *Watch) finish() {
 	if w != nil {
 		w.board.Finish(time.Now())
@@ -115,7 +116,7 @@ func (w *Watch) tell(f *status.Figures) {
 	}
 }
 
-// watched is a process whose findings are watched. If it is nil, its methods do nothing.
+// watched is a process in which ddtop watches for findings. If it is nil, its methods do nothing.
 type watched struct {
 	*Watch
 	one      *pushed
@@ -184,8 +185,8 @@ func (w *watched) feed(s *sampler.Sample, states []gvl.ThreadState) {
 	w.carryOut(s.TimeNS, false)
 }
 
-// told converts a finding for a message. It adds the IDs of the distributed trace and span for which the finding's
-// first thread works.
+// told converts a finding into the form for a message. If the finding's first thread works for a distributed trace,
+// told adds the IDs of the trace and the span.
 func (w *watched) told(x *findings.Finding, s *sampler.Sample) alert.Finding {
 	f := alert.Finding{
 		Rule: x.ID, Severity: x.Severity.String(), Title: flamegraph.Printable(x.Title), Text: flamegraph.Printable(x.Text),
@@ -200,7 +201,8 @@ func (w *watched) told(x *findings.Finding, s *sampler.Sample) alert.Finding {
 	return f
 }
 
-// capture orders a capture and returns where its files will be. The result is empty if too many captures are waiting.
+// capture orders a capture and returns where its files will be. The result is empty if too many captures are already
+// ordered.
 func (w *watched) capture(f *alert.Finding) alert.Capture {
 	p := w.one.src.Process()
 	base := safefile.DatedName(p.Title, p.PID, time.Now()) + "-" + f.Rule
@@ -212,7 +214,7 @@ func (w *watched) capture(f *alert.Finding) alert.Capture {
 	}
 }
 
-// carryOut makes the captures whose time has passed. If the parameter all is true, it makes every ordered capture.
+// carryOut makes the ordered captures whose time is over. If the parameter all is true, it makes every ordered capture.
 func (w *watched) carryOut(nowNS int64, all bool) {
 	for more := true; more; {
 		select {
@@ -263,8 +265,8 @@ func (w *watched) write(o order) {
 	}
 }
 
-// leave ends the watching of a process that has ended or cannot be read. If ddtop itself is ending, no message says
-// that the findings of the process have ended. leave does not wait for captures, because the last profile is sent
+// leave stops watching a process that has ended or cannot be read. If ddtop itself is ending, no message reports that
+// the findings of the process are over. leave does not wait until captures are made, because the last profile is sent
 // first.
 func (w *watched) leave(ending, ended bool) {
 	if w == nil {

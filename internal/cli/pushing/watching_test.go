@@ -8,8 +8,9 @@ import (
 	"github.com/ddtop/ddtop/push/alert"
 )
 
-// TestCapturesDelayNoProfile: ddtop can leave a process while its capture waits for another capture, so that the last
-// profile is sent. It orders no capture then, because nothing would make it.
+// TestCapturesDelayNoProfile: ddtop stops watching a process while the process's capture waits for another capture. It
+// must not wait, because the last profile is sent afterwards. It also must not order a new capture, because nothing
+// would make it.
 func TestCapturesDelayNoProfile(t *testing.T) {
 	w := new(Watch)
 	w.begin()

@@ -55,7 +55,7 @@ func (d *Debuginfod) Fetch(ctx context.Context, src NativeSource) {
 		return
 	}
 	var tids []int32
-	// Errors are ignored: the dump reads the same again.
+	// Errors are ignored here. The dump reads the same stacks again.
 	threads, _ := src.NativeThreads()
 	for _, thread := range threads {
 		tids = append(tids, thread.TID)

@@ -10,14 +10,15 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// nativeThreads separates the native threads that Ruby does not know from the others. It reads them before and after a
-// measurement, because samples do not contain them.
+// nativeThreads finds the native threads that Ruby does not know. Samples do not have them, so nativeThreads lists all
+// native threads before and after a measurement.
 type nativeThreads struct {
 	src    *live.Source
 	before map[int32]int64 // CPU time in ns
 }
 
-// WatchNative notes the CPU time of a process's native threads. If the source is not a live process, it notes nothing.
+// WatchNative reads the CPU times of a process's native threads, for a later call of Others. If the source is not a
+// live process, it reads nothing.
 func WatchNative(src sampler.Source) nativeThreads {
 	s, ok := src.(*live.Source)
 	if !ok {
@@ -34,9 +35,9 @@ func WatchNative(src sampler.Source) nativeThreads {
 	return n
 }
 
-// Others returns the threads that Ruby does not know, with their CPU time since WatchNative. known are the tids of
-// Ruby's threads in the measurement. A Ruby thread may have been started since its last sample. So Others takes one
-// more sample after it has listed the threads.
+// Others returns the threads that Ruby does not know, with their CPU time since WatchNative. known has the tids of
+// Ruby's threads in the measurement. Ruby may have started a thread after the last sample. So Others lists the threads
+// and then takes one more sample.
 func (n *nativeThreads) Others(ctx context.Context, known map[int32]bool) []report.StatNative {
 	if n.src == nil {
 		return nil
@@ -66,8 +67,8 @@ func (n *nativeThreads) Others(ctx context.Context, known map[int32]bool) []repo
 // maxAlone limits the C stacks that a Stat lists for each running thread that Ruby does not know.
 const maxAlone = 10
 
-// UnknownOf returns the threads of list that Ruby does not know: neither in known nor in s, a sample taken after list.
-// The map before has the CPU time of each thread at the beginning of the measurement, in ns.
+// UnknownOf returns the threads of list that Ruby does not know. They are neither in known nor in s, which is a sample
+// taken after list was made. The map before has each thread's CPU time at the beginning of the measurement, in ns.
 func UnknownOf(list []live.NativeThread, s *sampler.Sample, known map[int32]bool, before map[int32]int64) []report.StatNative {
 	ruby := make(map[int32]bool, len(s.Threads))
 	for i := range s.Threads {
@@ -82,7 +83,7 @@ func UnknownOf(list []live.NativeThread, s *sampler.Sample, known map[int32]bool
 	return out
 }
 
-// NativeSource is a process or a core file.
+// NativeSource is a process or a core file from which native stacks can be read.
 type NativeSource interface {
 	Dictionary() *sampler.Dictionary
 	Once(context.Context) (*sampler.Sample, error)

@@ -19,7 +19,8 @@ import (
 // Output is the place of a command's file: a path, or "-" for standard output.
 type Output string
 
-// Check refuses a destination that cannot be written, before time is spent on a measurement.
+// Check refuses a destination that cannot be written. It is called before the measurement, so that no measurement is
+// wasted.
 func (o Output) Check(command string, binary bool, std Streams) error {
 	switch {
 	case o == "":
@@ -51,7 +52,8 @@ func (o Output) Check(command string, binary bool, std Streams) error {
 	return probe.Abort()
 }
 
-// Spare returns an error if the destination is one of the files at paths, which the command reads.
+// Spare returns an error if the destination is one of the files at paths. The command reads these files, so it must not
+// overwrite them.
 func (o Output) Spare(paths ...string) error {
 	to, err := os.Stat(string(o))
 	if err != nil || !to.Mode().IsRegular() {
@@ -65,8 +67,8 @@ func (o Output) Spare(paths ...string) error {
 	return nil
 }
 
-// descriptor returns ddtop's descriptor for a path such as /dev/stdout. ddtop writes to this open descriptor. If it
-// wrote by the path, it would replace the file that the shell has opened.
+// descriptor returns ddtop's open descriptor for a path such as /dev/stdout. ddtop writes to this descriptor, and not
+// to the path. Otherwise it would replace the file that the shell has opened.
 func (o Output) descriptor() (fd int, ok bool) {
 	switch o {
 	case "/dev/stdout":
@@ -92,8 +94,8 @@ func (o Output) openDescriptor(fd int) (*os.File, error) {
 	return os.NewFile(uintptr(own), string(o)), nil
 }
 
-// Write writes the whole file. If that fails, an earlier file stays as it is. If a pipe has no reader, Write gives up
-// a while after ctx has ended.
+// Write writes the whole file. If writing fails, an existing file stays as it is. If a pipe has no reader, Write gives
+// up a while after ctx has ended.
 func (o Output) Write(ctx context.Context, std Streams, write func(io.Writer) error) error {
 	if o == "-" {
 		return write(std.Results(ctx))
@@ -117,7 +119,7 @@ func (o Output) Write(ctx context.Context, std Streams, write func(io.Writer) er
 	return nil
 }
 
-// Partial is added to the name of a recording that will replace a file, until it is complete.
+// Partial is the end of a recording's file name until the recording is complete, if it is to replace an existing file.
 const Partial = ".partial"
 
 // streamed is a file that is written during a measurement.
@@ -125,15 +127,15 @@ type streamed struct {
 	io.Writer
 	// Done ends the writing. complete is true if all was written.
 	Done func(complete bool) error
-	// The field There is true if the file is written under its final name from the start, and false if under a
-	// temporary one.
+	// The field There is true if the file has its final name from the start. It is false if the file has a temporary
+	// name.
 	There bool
 	// Kept describes where the written part remains if the file is not completed. It is empty if the destination is
 	// not a file.
 	Kept string
 }
 
-// Stream opens a file for writing during the measurement, so that its content remains if ddtop ends in any way. An
+// Stream opens a file that is written during a measurement, so that the samples so far are safe if ddtop is killed. An
 // existing file is kept until the new one is complete. Until then the new file has another name in the same folder
 // (Partial). If the file is a pipe, Stream waits for a reader until giveUp is closed.
 func (o Output) Stream(giveUp <-chan struct{}, std Streams) (s streamed, err error) {

@@ -63,8 +63,8 @@ func TestFilesAreTheirOwners(t *testing.T) {
 	}
 }
 
-// TestOutputKeepsWhatWasThere: while ddtop writes a file, and if writing fails, the old content of the file stays. If
-// writing fails, ddtop says where the part that was written is.
+// TestOutputKeepsWhatWasThere: while ddtop writes a new file, the old file with this name stays. It also stays if
+// writing fails. ddtop then says where the written part is.
 func TestOutputKeepsWhatWasThere(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "file.ddtop")
@@ -106,7 +106,7 @@ func TestOutputKeepsWhatWasThere(t *testing.T) {
 	if files, err := os.ReadDir(folder); err != nil || len(files) != 1 {
 		t.Errorf("left: %v, %v", files, err)
 	}
-	// If no file was there before, the written part has the requested name.
+	// If there was no file before, the unfinished file already has the final name.
 	other := filepath.Join(folder, "other.ddtop")
 	w, err := Output(other).Stream(nil, std)
 	if err != nil {
@@ -125,7 +125,8 @@ func TestOutputKeepsWhatWasThere(t *testing.T) {
 	}
 }
 
-// TestOutputDescriptor: if a path stands for an open file, ddtop writes to this file without truncating it.
+// TestOutputDescriptor: if a path such as /dev/stdout stands for a file that is already open, ddtop writes to this file
+// and does not truncate it.
 func TestOutputDescriptor(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
 	if err != nil {

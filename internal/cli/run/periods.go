@@ -9,16 +9,16 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// cutPatience is how much longer than planned a period can be, in ns. It ends at the first sample after its planned
-// end that two periods can share (Feed).
+// cutPatience is how much longer than planned a period can be, in ns. After its planned end, a period waits for a
+// sample that two periods can share (Feed), but only for cutPatience.
 const cutPatience = int64(time.Second)
 
 // keepBeside is the least time for which the names of threads and frames are kept, in ns. Past findings and captures
 // need them.
 const keepBeside = int64(4 * time.Minute)
 
-// periods divides the samples of a process into consecutive periods without gaps, and weighs the stacks of each. The
-// last sample of a period is also the first of the next.
+// periods divides the samples of a process into consecutive periods without gaps, and sums up weights by stack in each
+// period. The last sample of a period is also the first of the next one.
 type periods struct {
 	src      sampler.Source
 	needs    Needs
@@ -26,10 +26,11 @@ type periods struct {
 	class    *gvl.Classifier
 	keeper   *sampler.Keeper
 	ended    *account.EndedCounts
-	// done gets each period, with how many requests and jobs ended in it, by route or class. It must not block.
+	// done is called with each period, and with the number of requests and jobs that ended in it, by route or class. It
+	// must not block.
 	done func(m profile.Measured, ended map[string]int64)
-	// The function Also is called at the start of each period. It returns a further consumer of the period's
-	// intervals. It is nil if there is none.
+	// The function Also is called at the start of each period. It returns one more consumer of the period's intervals.
+	// It is nil if no more is needed.
 	Also func() gvl.Consumer
 	// The function Beside is called with each sample and its states, in all periods. It may be nil.
 	Beside func(*sampler.Sample, []gvl.ThreadState)
@@ -39,13 +40,14 @@ type periods struct {
 	untilNS        int64
 }
 
-// NewPeriods returns periods of the given length. The first period is shorter: firstly is its length.
+// NewPeriods returns periods of the given length. firstly is the length of the first period, which is shorter.
 func NewPeriods(src sampler.Source, of Needs, length, firstly time.Duration, done func(profile.Measured, map[string]int64)) *periods {
 	return &periods{
 		src: src, needs: of, lengthNS: int64(length), done: done, untilNS: int64(firstly),
 		class: gvl.NewClassifier(src.Process(), src.Dictionary()),
 		ended: account.NewEndedCounts(src.Dictionary()),
-		// The last period may still be written out while the next runs. Beside needs names for keepBeside.
+		// Names are kept for two periods and a minute, because a period may still be written out during the next one.
+		// They are kept for at least keepBeside, because Beside needs them.
 		keeper: sampler.NewKeeper(src.Dictionary(), max(2*int64(length)+int64(time.Minute), keepBeside)),
 	}
 }
@@ -65,8 +67,8 @@ func (p *periods) Feed(s *sampler.Sample) error {
 	p.now.feed(s, states)
 	p.lastNS = s.TimeNS
 	over := s.TimeNS - p.untilNS
-	// Two periods share this sample if the period ends here. Both would count its stacks and its allocations, so wait
-	// for a sample that has neither.
+	// If the period ends here, this sample belongs to two periods. If it has stacks or allocations, the two periods
+	// would count them twice. So the period goes on until a sample has neither.
 	if over < 0 || over < cutPatience && (s.Depth == sampler.StackTick || s.GC.Pair.Thread != 0) {
 		return nil
 	}

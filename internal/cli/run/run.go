@@ -1,5 +1,5 @@
-// Package run has what several commands share while they measure: their streams and files, writers that survive a disk
-// or a reader that hangs, and measuring one process or a group.
+// Package run has what several commands need while they measure. It has their streams and files, and writers that
+// survive a disk or a reader that hangs. It also measures one process or a group.
 package run
 
 import (
@@ -11,8 +11,8 @@ import (
 // DiskPatience is how long ddtop waits for a disk or a pipe's reader after an interrupt or the end of a measurement.
 const DiskPatience = 1500 * time.Millisecond
 
-// Patience returns a channel that is closed DiskPatience after ctx has ended. Then ddtop stops waiting for a disk or
-// the reader of a pipe. released frees the timer.
+// Patience returns a channel that is closed DiskPatience after ctx has ended. Its users then stop waiting for a disk or
+// for the reader of a pipe. released frees the timer.
 func Patience(ctx context.Context) (giveUp <-chan struct{}, released func()) {
 	return PatienceFor(ctx, DiskPatience)
 }
@@ -38,8 +38,8 @@ func Every(ctx context.Context, interval time.Duration, do func(now time.Time)) 
 	}
 }
 
-// Unless calls f in its own goroutine and returns its error. If giveUp is closed before f returns, Unless returns the
-// error that the function late makes.
+// Unless calls f in another goroutine and returns its error. If giveUp is closed before f returns, Unless returns the
+// error of the function late instead.
 func Unless(giveUp <-chan struct{}, late, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
@@ -59,7 +59,7 @@ type Printer[T any] struct {
 	lost   int
 }
 
-// maxWaiting limits the values that wait to be printed. If a thousand lines wait, the output has no active reader.
+// maxWaiting limits the values that wait to be printed. If a thousand lines wait, nothing reads the output.
 const maxWaiting = 1000
 
 // Print begins to print. It calls the function failed when nothing more can be written.
@@ -91,8 +91,8 @@ func (p *Printer[T]) Add(v T) {
 	}
 }
 
-// Close waits until all values are printed. Values that are added after the call of Close are lost, for example if a
-// disk did not answer in time. Close calls say with the number of values that were lost before the call.
+// Close waits until all values are printed. Values that are added after Close was called are lost, for example if a
+// disk did not answer in time. Close calls say with the number of values that Add lost before.
 func (p *Printer[T]) Close(say func(format string, args ...any)) error {
 	p.mu.Lock()
 	values, lost := p.values, p.lost

@@ -9,8 +9,8 @@ import (
 
 var errLate = errors.New("late")
 
-// TestUnless: Unless waits for a function and returns its error. If giveUp is closed first, Unless returns the other
-// error.
+// TestUnless: Unless waits for the function f and returns its error. If giveUp is closed first, Unless returns the
+// error of the function late.
 func TestUnless(t *testing.T) {
 	failed := errors.New("failed")
 	late := func() error { return errLate }
@@ -39,8 +39,8 @@ func TestPatience(t *testing.T) {
 	released()
 }
 
-// TestPrinter: a printer prints values in order, and counts the values that could not wait for a slow reader. A value
-// that comes after Close is lost.
+// TestPrinter: a Printer prints values in order. If its reader is slow, some values cannot wait, and the Printer counts
+// these. A value that comes after Close is lost.
 func TestPrinter(t *testing.T) {
 	reading := make(chan struct{})
 	var printed []int

@@ -18,12 +18,12 @@ const Unlimited = time.Duration(math.MaxInt64)
 // ErrNothing is returned when a measurement ended before its second sample. A single sample has no duration.
 var ErrNothing = errors.New("it ended before anything was measured")
 
-// patience is how much longer than requested a measurement waits for its second sample. On a starved machine the
-// first one can take longer than a short measurement.
+// patience is how much longer than requested a measurement waits for its second sample. On a machine without free CPU
+// time, the first sample alone can take longer than a short measurement.
 const patience = 10 * time.Second
 
 // SampleFor calls emit with the source's samples. It ends when the time length has passed since the first sample, or
-// when ctx or the target ends. note says in a sentence why it ended early. It is "" if it did not.
+// when ctx or the target ends. note is a sentence that says why it ended early. It is "" if it did not end early.
 func SampleFor(ctx context.Context, src sampler.Source, length time.Duration, emit func(*sampler.Sample)) (note string, err error) {
 	atMost := length
 	if length < Unlimited-patience {
@@ -46,7 +46,7 @@ func SampleFor(ctx context.Context, src sampler.Source, length time.Duration, em
 		emit(s)
 	})
 	ended := errors.Is(err, sampler.ErrEnded)
-	// Remove the probes now, because they slow the process down and are not needed from here on.
+	// Remove the probes now. They slow the process down, and the measurement has no more use for them.
 	if inexact := exact.End(src); inexact != nil {
 		return "", errors.Join(inexact, err)
 	}
@@ -55,7 +55,8 @@ func SampleFor(ctx context.Context, src sampler.Source, length time.Duration, em
 	}
 	failedNS, failed := readFailure(src)
 	if samples < 2 {
-		// The end of a recording is the end of the process only if the recording says how the process ended.
+		// A recording can end before its process. Only if the recording says how the process ended, the process has
+		// ended, too.
 		if _, seen := src.End(); ended && seen {
 			return "", fmt.Errorf("%w: process %d %s", ErrNothing, src.Process().PID, howItEnded(src))
 		}
@@ -84,7 +85,7 @@ func SampleFor(ctx context.Context, src sampler.Source, length time.Duration, em
 	return "", nil
 }
 
-// silence returns how long ago the last tick began, if this tick has not finished. Otherwise it is zero.
+// silence returns how long the current tick has taken so far. It is zero if no tick is in progress.
 func silence(src sampler.Source) time.Duration {
 	if s, ok := src.(*live.Source); ok {
 		return s.Silent()
@@ -100,8 +101,8 @@ func readFailure(src sampler.Source) (sinceNS int64, err error) {
 	return 0, nil
 }
 
-// TellFailures calls the function say each time a process becomes unreadable, and each time it can be read again,
-// until ctx ends.
+// TellFailures calls the function say each time a process cannot be read for a while, and each time it can be read
+// again. It returns when ctx ends.
 func TellFailures(ctx context.Context, src sampler.Source, say func(format string, args ...any)) {
 	var told int64
 	Every(ctx, time.Second, func(time.Time) {
@@ -118,7 +119,7 @@ func TellFailures(ctx context.Context, src sampler.Source, say func(format strin
 	})
 }
 
-// LastLook limits the time of the last reading of a process after an interrupted measurement.
+// LastLook limits how long the last reading of a process may take after a signal has ended the measurement.
 const LastLook = time.Second
 
 // Afterwards returns the context for the work after a measurement. After a signal, the context ends after LastLook.

@@ -25,7 +25,7 @@ type Streams struct {
 	Redact *flags.Redaction
 	// Own is the running command's --own-code, or nil if the command lacks this flag.
 	Own *flags.OwnCode
-	// Chosen is how the target was found, if not by its PID.
+	// Chosen is how the user found the target, if not by its PID.
 	Chosen *Chosen
 }
 
@@ -37,19 +37,21 @@ func Standard() Streams {
 	}
 }
 
-// Chosen records a process that was found by other words than its PID, so that a new ddtop can find it again.
+// Chosen records by which words the user found a process, if not by its PID. With them, a new ddtop can find the
+// process again.
 type Chosen struct {
 	Words    []string   // the words by which the process was found
 	PIDs     flags.PIDs // empty if flags select the process
 	Children bool
 }
 
-// sentence puts an error's text on one line, without control characters: names from a target may hold anything.
+// sentence returns an error's text on one line, without control characters, because names from a target can contain
+// anything.
 func (s Streams) sentence(err error) string {
 	return flamegraph.Printable(OneLine(s.Redact.Redactor().Error(err)))
 }
 
-// SayErr prints an error on standard error, with advice if ddtop has no descriptors left.
+// SayErr prints an error on standard error. If ddtop has no descriptors left, it adds advice.
 func (s Streams) SayErr(err error) {
 	help := ""
 	if errors.Is(err, syscall.EMFILE) && !errors.Is(err, attach.ErrExhausted) {

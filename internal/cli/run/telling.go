@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// TellExact returns the functions that exact mode calls to report something about a process. They print each report as
-// a sentence.
+// TellExact returns the functions that exact mode calls to report something about a process. Each of them prints a
+// sentence.
 func TellExact(say func(format string, args ...any)) exact.Told {
 	return exact.Told{
 		Refused: func(p sampler.Process, why error) {
@@ -29,8 +29,7 @@ func SayNote(std Streams, note string) {
 	}
 }
 
-// SayNotes prints why the measurement of a process ended early. It prints the failures of exact mode and of --native,
-// too.
+// SayNotes prints why the measurement of a process ended early. It also prints whether exact mode or --native failed.
 func SayNotes(std Streams, src sampler.Source, note string) {
 	SayNote(std, note)
 	if what, why := exact.Note(src); what != "" {
@@ -42,7 +41,7 @@ func SayNotes(std Streams, src sampler.Source, note string) {
 	SayBelow(std, src)
 }
 
-// SayBelow prints how many descendants of the measured process run the same program. They were not measured.
+// SayBelow prints how many processes below the measured process run the same program, because they were not measured.
 func SayBelow(std Streams, src sampler.Source) {
 	family, ok := src.(interface {
 		Family() (sampler.Family, error)

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// tellEvery is the interval at which ddtop searches for processes that it cannot read. It reports a process only at
-// the age of unreadableFor, because a starting process cannot be read yet.
+// tellEvery is the interval at which ddtop searches for processes that it cannot read. ddtop reports such a process
+// only when its age is unreadableFor, because a process that is just starting cannot be read yet.
 const (
 	tellEvery     = 2 * time.Second
 	unreadableFor = 10 * time.Second
@@ -35,7 +35,7 @@ func KeepTelling(ctx context.Context, g sampler.Group, say func(sampler.Relative
 	})
 }
 
-// tell reports the unreadable processes, each once. It leaves out processes that only have a name like Ruby's.
+// tell reports the unreadable processes, each once. It leaves out processes of which only the name looks like Ruby's.
 func (t *teller) tell(list []sampler.Relative, now time.Time) {
 	here := make(map[toldKey]bool, len(t.told))
 	for _, r := range list {

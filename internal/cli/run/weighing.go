@@ -22,12 +22,12 @@ type weighing struct {
 	stamps    *profile.Timeline
 }
 
-// Needs selects the data that a format needs in addition to the weights.
+// Needs selects the data that a format needs in addition to the weights by thread, stack and state.
 type Needs struct {
 	// Trace selects events in the order of time. Spans selects the tracer's spans. Stamps selects the times at which
 	// weights were added.
 	Trace, Spans, Stamps bool
-	// Rest makes the states distinguish work from rest, by findings.Resting.
+	// Rest is true if the states must distinguish work from rest (findings.Resting).
 	Rest bool
 }
 
@@ -76,7 +76,7 @@ func (w *weighing) finish() profile.Measured {
 	return profile.Measured{Process: w.src.Process(), Dict: w.src.Dictionary(), Weights: weights, Served: w.collector.Served(), Trace: w.trace, Timeline: w.stamps}
 }
 
-// MeasureProfile gathers weights by thread, stack and state, and the other needed data.
+// MeasureProfile sums up weights by thread, stack and state, and gathers the other data that n selects.
 func MeasureProfile(ctx context.Context, src sampler.Source, length time.Duration, n Needs) (profile.Measured, string, error) {
 	w, err := newWeighing(src, n)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 // errUnread is returned when nothing reads the output.
 var errUnread = errors.New("nothing more could be written: nobody reads it")
 
-// patientWriter is a writer that gives up without a reader. A write that still waits some time after ctx has ended is
-// abandoned, and fails with errUnread. So do all later writes.
+// patientWriter is a writer that does not wait forever for a reader. If a write still waits some time after ctx has
+// ended, patientWriter gives it up with errUnread. All later writes then fail in the same way.
 type patientWriter struct {
 	ctx    context.Context
 	to     io.Writer
@@ -46,8 +46,9 @@ const (
 	asideWaiting = 64
 )
 
-// asideWriter writes in its own goroutine, so that a briefly slow disk does not stop sampling. If the disk is slow for
-// longer, Write waits for it until giveUp is closed. The sampling thread counts the samples that are lost meanwhile.
+// asideWriter writes in its own goroutine, so that sampling goes on while the disk is slow for a moment. If the disk is
+// slow for longer, Write waits for it until giveUp is closed. The sampling thread counts the samples that are lost in
+// this time.
 type asideWriter struct {
 	GiveUp <-chan struct{}
 	chunk  []byte

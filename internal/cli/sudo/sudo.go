@@ -1,4 +1,4 @@
-// Package sudo suggests the sudo command that would succeed, and offers to run it.
+// Package sudo offers to run ddtop again with sudo, if this would avoid an error. It also suggests the command.
 package sudo
 
 import (
@@ -20,12 +20,14 @@ import (
 	"github.com/ddtop/ddtop/internal/cli/run"
 )
 
-// Again returns arguments that start ddtop again for the same processes. cmd is the command in args.
+// Again returns arguments that start ddtop once more for the processes that the user has chosen. args are the present
+// arguments, and cmd is the command in them.
 func Again(c *run.Chosen, args []string, cmd *cobra.Command) []string {
 	if len(c.PIDs) == 0 {
 		return args
 	}
-	// The words that named the processes are the last positional arguments. The command's name may come before them.
+	// The user found the processes by words, which are the last positional arguments. The command's name may come
+	// before them.
 	at := positionals(args, cmd)
 	at = at[max(0, len(at)-len(c.Words)):]
 	var left []string
@@ -42,7 +44,7 @@ func Again(c *run.Chosen, args []string, cmd *cobra.Command) []string {
 }
 
 // positionals returns the indexes of the arguments that are neither flags nor their values. A flag's value must not
-// count, even if it equals a process's name: it can be a file that root would write.
+// count, even if it equals a process's name. It can be a file, to which ddtop would then write as root.
 func positionals(args []string, cmd *cobra.Command) []int {
 	var at []int
 	for i := 0; i < len(args); i++ {
@@ -69,13 +71,13 @@ func positionals(args []string, cmd *cobra.Command) []int {
 	return at
 }
 
-// kept are environment variables that sudo would remove. They affect the screen, the place of the settings, and
-// --debuginfod.
+// kept are environment variables that sudo would remove, but ddtop needs. They are for the screen, the place of the
+// settings, and --debuginfod.
 var kept = []string{"COLORTERM", "NO_COLOR", "TMUX", "XDG_CONFIG_HOME", "LANG", "LC_ALL", "LC_CTYPE",
 	"DEBUGINFOD_URLS", "DEBUGINFOD_CACHE_PATH"}
 
-// NameCommand adds the full sudo command to an error that root would not get. It returns the arguments of ddtop in
-// this command, or nil if root would get the error, too.
+// NameCommand handles an error that root would not get: it adds the full sudo command to the error's text. It returns
+// the arguments of ddtop in this command. It returns nil if root would get the error, too.
 func NameCommand(why error, args []string, cmd *cobra.Command, std run.Streams) []string {
 	var inexact *exact.Error
 	if errors.As(why, &inexact) && inexact.RootHelps() {
@@ -138,7 +140,7 @@ func Offer(ctx context.Context, args []string, std run.Streams, config string) e
 	return nil
 }
 
-// ShellWords returns the arguments as one would type them into a shell.
+// ShellWords returns the arguments as a user would type them into a shell, with quotes if needed.
 func ShellWords(args []string) string {
 	out := make([]string, len(args))
 	for i, a := range args {
@@ -153,8 +155,8 @@ func ShellWords(args []string) string {
 // maxAnswer limits the answer that is read, in bytes.
 const maxAnswer = 256
 
-// readAnswer reads one line. A terminal returns one line per read, and readAnswer reads no more, because later input
-// is for the screen. If ctx ends first, the read continues in the background, and ddtop exits.
+// readAnswer reads one line. A terminal returns one line for each read, and readAnswer reads only once, because later
+// input is for the screen. If ctx ends first, the read goes on in the background, and ddtop exits.
 func readAnswer(ctx context.Context, r io.Reader) (string, error) {
 	type result struct {
 		text string

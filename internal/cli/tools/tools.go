@@ -1,4 +1,5 @@
-// Package tools is the server of `ddtop mcp`. Its tools for clients of the Model Context Protocol only read.
+// Package tools is the server of `ddtop mcp`. It offers tools to clients of the Model Context Protocol. The tools only
+// read.
 package tools
 
 import (
@@ -114,7 +115,8 @@ func (s *Server) diff(ctx context.Context, in diffInput) (string, error) {
 		if filepath.Ext(path) != ".ddtop" {
 			return "", errors.New("it takes two recordings, files that end in .ddtop")
 		}
-		// Reading a pipe would block one of the places for tools until another program writes to the pipe.
+		// A read of a pipe waits until another program writes to the pipe. Meanwhile it would occupy one of the
+		// maxAtOnce places for tools.
 		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 			return "", errors.New("it takes regular files, no pipes, devices or folders")
 		}
@@ -167,7 +169,8 @@ func (s *Server) part(ctx context.Context, in measureInput, name string) (string
 	return fitted(name, all[name])
 }
 
-// fitted shortens the lists in a part of JSON until it fits into a result. The result then says that lists were cut.
+// fitted shortens the lists in a part of JSON until the part fits into a result. The shortened result says that lists
+// were cut.
 func fitted(name string, part json.RawMessage) (string, error) {
 	var v any
 	from := json.NewDecoder(bytes.NewReader(part))
@@ -187,7 +190,8 @@ func fitted(name string, part json.RawMessage) (string, error) {
 	return string(out), err
 }
 
-// halved returns a value without half of its longest list. ok is false if there is no list to shorten.
+// halved returns a value whose longest list has lost half of its elements. ok is false if the value has no list to
+// shorten.
 func halved(v any) (half any, ok bool) {
 	switch x := v.(type) {
 	case map[string]any:

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestFitted: JSON that is too long is shortened and stays valid JSON. It keeps the beginning of its lists, and says
-// that they are shortened.
+// TestFitted: if JSON is too long, it is shortened but stays valid JSON. Its lists keep their beginnings, and the text
+// says that they are shortened.
 func TestFitted(t *testing.T) {
 	list := make([]map[string]any, 2000)
 	for i := range list {

@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// spareBytes is how much must be free below the folder's limit for a recording to continue, in bytes. It is more
-	// than one write adds.
+	// spareBytes is how many bytes below the folder's limit must be free, so that a recording goes on. It is more than
+	// one write adds.
 	spareBytes = 256 << 10
-	// abandonAfter limits how long a recording waits for a disk that does not answer. The samples refer to names in
-	// ddtop's memory, and ddtop cannot keep these names for longer.
+	// abandonAfter limits how long a recording waits for a disk that does not answer. The unwritten samples refer to
+	// names in ddtop's memory, and ddtop cannot keep these names for longer.
 	abandonAfter = 5 * time.Minute
 )
 
 // errAbandoned is the error of a recording that was given up because its disk did not answer.
 var errAbandoned = fmt.Errorf("the disk has not answered for %v", abandonAfter)
 
-// incident writes the recording of an incident from the history. It has its own goroutine, so that sampling never
-// waits for the disk.
+// incident writes the recording of an incident, which is a time in which conditions of --when hold. The samples are
+// from the history in memory. incident has its own goroutine, so that sampling never waits for the disk.
 type incident struct {
 	of      *watched
 	cause   measure.Cause
@@ -35,12 +35,12 @@ type incident struct {
 	beganNS int64
 	orders  chan order    // holds only the newest order
 	done    chan struct{} // closed when the goroutine ends
-	// busyNS is when the goroutine began to carry out its current order, in ns after the time in started. It is zero
-	// between orders.
+	// busyNS is when the goroutine began with its current order, in ns after the time in started. It is zero between
+	// orders.
 	busyNS  atomic.Int64
 	started time.Time
 
-	// Only the goroutine may use the following fields until done is closed.
+	// The following fields belong to the goroutine. Others may use them only after done is closed.
 	writtenNS int64 // samples are written up to this time
 	// firstNS and lastNS are the times of the first and the last sample written.
 	firstNS, lastNS int64
@@ -48,7 +48,7 @@ type incident struct {
 	// full is true if the recording ended because of the limit on bytes.
 	full   bool
 	failed error
-	// lost is the error of an earlier recording of the same incident that could not be written.
+	// lost is the error of an earlier recording of the same incident, if that recording could not be written.
 	lost error
 }
 
@@ -78,8 +78,8 @@ func (w *watched) startIncident(cause measure.Cause, fromNS, beganNS int64, find
 // maxNoted limits the findings that are listed in the note of a recording.
 const maxNoted = 5
 
-// write asks the goroutine to write the recording up to o.toNS. If an earlier order was not begun yet, o replaces it.
-// After an order whose last is true, write must not be called.
+// write asks the goroutine to write the recording up to o.toNS. If the goroutine has not begun the previous order, o
+// replaces that order. After an order whose last is true, write must not be called again.
 func (in *incident) write(o order) {
 	select {
 	case <-in.orders:

@@ -111,8 +111,8 @@ func (k *Folder) begin(base string) (*keptRecording, error) {
 	if r.Pending, err = r.to.BeginBeside(run.Partial); err != nil {
 		return nil, errors.Join(err, r.to.Close())
 	}
-	// The lock shows other ddtop processes that the file is being written. Errors are ignored, because not every file
-	// system has locks.
+	// The lock shows other ddtop processes that this file is still being written. Errors are ignored, because not every
+	// file system has locks.
 	_ = unix.Flock(int(r.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if k.order == nil {
 		k.order, k.open = make(map[string]int), make(map[string]bool)
@@ -123,9 +123,9 @@ func (k *Folder) begin(base string) (*keptRecording, error) {
 	return r, nil
 }
 
-// close ends the recording. If whole is true, the file is complete and gets its final name. If only some is true, the
-// file has samples and remains as a partial file. If both are false, it is removed. kept is the path of the file. It is
-// empty if there is none.
+// close ends the recording. If whole is true, the recording is complete, and the file gets its final name. If only some
+// is true, the file has some samples, and remains as a partial file. If both are false, close removes the file. kept is
+// the path of the file, or empty if it was removed.
 func (r *keptRecording) close(whole, some bool) (kept string, err error) {
 	defer r.to.Close()
 	switch {
@@ -144,8 +144,8 @@ func (r *keptRecording) close(whole, some bool) (kept string, err error) {
 	return kept, err
 }
 
-// trim removes the oldest recordings until the folder is within its limits, with spare bytes free. It never removes
-// the newest recording. enough is false if the remaining recordings still exceed the limit on bytes.
+// trim removes the oldest recordings until the folder is within its limits and spare bytes more are free. It never
+// removes the newest recording. enough is false if the remaining recordings still exceed the limit on bytes.
 func (k *Folder) trim(spare int64) (enough bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -195,7 +195,7 @@ func (k *Folder) writtenByOthers(folder *os.Root, name string) bool {
 }
 
 // list returns the recordings, the oldest first. Recordings of this run are in the order of their incidents, even if
-// the clock was set.
+// the clock was set in between.
 func (k *Folder) list(folder *os.Root) ([]keptFile, error) {
 	files, err := safefile.DatedFiles(folder, maxKeptListed, keptName)
 	if err != nil {

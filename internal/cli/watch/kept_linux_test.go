@@ -15,7 +15,7 @@ import (
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
-// keptForTest returns a folder for recordings, and the list of the recordings that the folder has removed.
+// keptForTest returns a folder for recordings, and a list to which the folder adds each recording that it removes.
 func keptForTest(t *testing.T, count int, bytes int64) (*Folder, *[]string) {
 	t.Helper()
 	removed := new([]string)
@@ -57,8 +57,8 @@ func namesIn(t *testing.T, folder string) []string {
 	return out
 }
 
-// TestKeptLimits: ddtop removes the recordings that were made first, even if the clock was set back since. It removes
-// no other files.
+// TestKeptLimits: ddtop removes the oldest recordings first, in the order in which they were made, even if the clock
+// was set back in between. It removes no other files.
 func TestKeptLimits(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
@@ -87,7 +87,7 @@ func TestKeptLimits(t *testing.T) {
 		t.Errorf("left are %v", got)
 	}
 
-	// A recording that takes nearly all of the room makes the others go.
+	// One recording takes nearly all of the room, so all others are removed.
 	*removed = nil
 	big := k.make(t, at, 999_500)
 	if enough, err := k.trim(0); !enough || err != nil || len(*removed) != 3 {
@@ -98,8 +98,8 @@ func TestKeptLimits(t *testing.T) {
 	}
 }
 
-// TestKeptWhileWritten: ddtop does not remove a recording that this or another ddtop is writing. If such recordings
-// take all of the room, trim reports this.
+// TestKeptWhileWritten: ddtop does not remove a recording that is still being written, by this or another ddtop. If
+// such recordings take all of the room, trim reports that there is not enough.
 func TestKeptWhileWritten(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
@@ -180,8 +180,8 @@ func TestKeptNames(t *testing.T) {
 	}
 }
 
-// TestKeptInAnothersFolder: ddtop puts no recordings into a folder that belongs to another user or that other users
-// may write to. A pipe with the name of a recording gets nothing.
+// TestKeptInAnothersFolder: ddtop makes no recordings in a folder that belongs to another user, or to which other users
+// may write. If a pipe already has the name of a recording, ddtop writes nothing to it.
 func TestKeptInAnothersFolder(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")

@@ -6,25 +6,26 @@ import (
 	"github.com/ddtop/ddtop/gvl/measure"
 )
 
-// trigger decides when an incident begins and ends, by the conditions that hold in each second. An incident ends when
-// no condition has held for the time in the field after. So a condition that comes and goes is one incident. After the
-// time in longest its recording ends, so a condition that holds for hours has one recording of its beginning. The
-// field before is how long before the condition a recording begins. Times are CLOCK_MONOTONIC in ns.
+// trigger decides when an incident begins and ends, by the conditions that hold in each second. It ends when no
+// condition has held for the time in the field after. So a condition that comes and goes is one incident. A recording
+// lasts at most for the time in longest. So a condition that holds for hours has one recording, of its beginning. The
+// field before is how long before the condition the recording begins. Times are CLOCK_MONOTONIC in ns.
 type trigger struct {
 	before, after, longest int64
 
 	active bool
 	cause  measure.Cause // the first condition that held
-	// fromNS is the begin of the incident's recording, and beganNS is when the incident was seen. lastNS is the last
-	// second in which a condition held. Once none holds, it is the second after that, by which the conditions had
-	// ended.
+	// fromNS is where the incident's recording begins, and beganNS is when the incident was noticed. lastNS is the last
+	// second in which a condition held. When no condition holds, it is one second more: the first second that shows the
+	// end.
 	fromNS, beganNS, lastNS int64
 	held                    bool // a condition held one second ago
-	// spent is true if the incident lasted longer than its recording may be. No new incident begins until it ends.
+	// spent is true if the incident has lasted longer than its recording may. Until the incident ends, no other one
+	// begins.
 	spent bool
 }
 
-// turn says what has happened to the incident in a second.
+// turn says what this second has changed for the incident.
 type turn uint8
 
 const (

@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/gvl/measure"
 )
 
-// TestTrigger plays seconds in which a condition holds or not, and checks which recordings are made.
+// TestTrigger gives trigger a series of seconds in which a condition holds or not. It checks which recordings are made.
 func TestTrigger(t *testing.T) {
 	const second = int64(1e9)
 	type made struct{ from, began, end int64 } // in seconds; end is -1 while the recording goes on

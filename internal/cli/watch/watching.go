@@ -1,5 +1,5 @@
-// Package watch implements `ddtop record --when`. It waits for conditions, and records the time around them into a
-// folder with limits.
+// Package watch implements `ddtop record --when`. It waits until conditions hold, and records the time around them into
+// a folder with limits.
 package watch
 
 import (
@@ -29,7 +29,7 @@ const (
 	// longer than the conditions need, because a slow disk may delay the recording.
 	ringBytes = 64e6
 	ringSlack = 15 * time.Second
-	// retryAfter is the time between a failed recording and the next one of the same incident.
+	// retryAfter is how long ddtop waits after a failed recording before it records the same incident again.
 	retryAfter = 10 * time.Second
 	// slowAfter is how long a write may take before ddtop reports that the disk does not answer.
 	slowAfter = 5 * time.Second
@@ -38,8 +38,8 @@ const (
 // Options select what is recorded.
 type Options struct {
 	Conditions []measure.Condition
-	// Before and After are how much time is recorded before and after an incident. Over is the time over which the
-	// figures of conditions are computed. Longest limits the length of a recording.
+	// Before and After are how much time is recorded before and after an incident. The figures in the conditions of
+	// --when are computed over the time in Over. Longest limits the length of a recording.
 	Before, After, Over, Longest flags.Duration
 	Rules                        *findings.Rules
 	AsJSON                       bool
@@ -72,8 +72,8 @@ type watched struct {
 	recorded bool      // the incident needs no other recording
 	retryNS  int64
 	lastNS   int64
-	// lost is the error of a recording of the incident in progress that has failed. It is nil while a new recording of
-	// this incident runs, because that one may succeed.
+	// lost is the error of a failed recording of the current incident. It is nil while a new recording of the same
+	// incident is made, because the new one may succeed.
 	lost error
 }
 
@@ -169,8 +169,8 @@ func (w *watched) reap(nowNS int64) {
 	w.now, w.ofNow = nil, false
 }
 
-// written handles the success of a recording. Later messages are printed again, even if they were printed before. If
-// the recording is as large as --size allows, written says so.
+// written handles the success of a recording. From now on, sayOnce prints messages again, even those that it has
+// already printed. If the recording is as large as --size allows, written says so.
 func (w *watched) written(in *incident) {
 	w.mu.Lock()
 	w.said = ""
@@ -180,8 +180,8 @@ func (w *watched) written(in *incident) {
 	}
 }
 
-// fail reports why a recording could not be written. It reports the same reason only once for several recordings in a
-// row.
+// fail reports why a recording could not be written. If several recordings in a row fail for the same reason, it
+// reports the reason only once.
 func (w *watched) fail(in *incident) {
 	in.lost = cmp.Or(in.lost, w.failureOf(in))
 	if w.ofNow { // a new recording of the incident can still succeed
@@ -207,7 +207,7 @@ func (w *watched) failureOf(in *incident) error {
 	return fmt.Errorf("recording %s of process %d: %w", in.cause.Condition, w.src.Process().PID, in.failed)
 }
 
-// countLost counts the last incident as failed if each try to record it failed.
+// countLost counts the last incident as failed if no recording of it succeeded.
 func (w *watched) countLost() {
 	if w.lost != nil {
 		w.count(w.lost)
@@ -215,7 +215,7 @@ func (w *watched) countLost() {
 	}
 }
 
-// count counts a recording that could not be written. ddtop then ends with an error.
+// count counts a recording that could not be written, so that ddtop later ends with an error.
 func (w *watching) count(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -234,7 +234,8 @@ func (w *watching) failure() error {
 	return w.unwritten
 }
 
-// sayOnce prints a message unless why is the same as in the previous call and no recording was written since.
+// sayOnce prints a message. It prints nothing if why is the same as in the previous call, and no recording was written
+// in between.
 func (w *watching) sayOnce(why, format string, args ...any) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -295,7 +296,7 @@ func (w *watching) follow(ctx context.Context, src sampler.Source, giveUp <-chan
 	}
 }
 
-// run watches the processes of a group until ctx ends. It also returns if no process is left and none can come back.
+// run watches the processes of a group until ctx ends. It also returns if no process is left and no new one can come.
 func (w *watching) run(ctx context.Context, g sampler.Group) error {
 	telling, stop := context.WithCancel(ctx)
 	defer stop()
@@ -321,8 +322,8 @@ func (w *watching) run(ctx context.Context, g sampler.Group) error {
 	return cmp.Or(err, w.failure())
 }
 
-// Run records the incidents of a group's processes until ctx ends. It also returns if no process can come back.
-// cancel ends ctx.
+// Run records the incidents of a group's processes until ctx ends. It also returns if no process is left and no new one
+// can come. The function cancel ends ctx.
 func Run(ctx context.Context, cancel func(), g sampler.Group, o *Options, folder *Folder, std run.Streams) error {
 	to := std.Results(ctx)
 	events := run.Print(func(e report.WatchEvent) error {

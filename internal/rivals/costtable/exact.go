@@ -88,8 +88,8 @@ func railsCells(of map[string]float64, way string) (cells string) {
 	return cells + fmt.Sprintf(" %+.1f %% | %s %% | %s | %s |", of[way+"-estimate-%"], number(of[way+"-%"]), change(of, way+"-beside-1-kHz"), told(of, way))
 }
 
-// told returns the cells of turns and hits per second, which exact mode itself reports. They are empty if exact mode
-// was not on all the time. If records were lost, told adds their number.
+// told returns two cells of the table: holds of the GVL and hits of probes, both per second, as exact mode reports
+// them. They are empty if exact mode was not on all the time. If records were lost, told adds their number.
 func told(of map[string]float64, way string) string {
 	cells := "– | –"
 	if turns, ok := of[way+"-turns/s"]; ok {

@@ -117,7 +117,8 @@ var rows = []row{
 	{what: "… a worker of Rails", aim: "≤ 74 ms", cell: firstFrame("rails")},
 }
 
-// share returns a cell that shows which share of a CPU ddtop took in a benchmark, in percent.
+// share returns a function that makes a cell of the table. The cell shows how much of a CPU ddtop took in a benchmark,
+// in percent.
 func share(bench, variant string) func(metrics, string) (string, bool) {
 	return func(m metrics, version string) (string, bool) {
 		v, ok := m[bench][version+variant+"-%"]
@@ -135,9 +136,9 @@ func rates(of map[string]float64, name string) string {
 	return fmt.Sprintf(" (GVL %.0f Hz, stacks %.0f Hz)", locks, of[name+"-stack-Hz"])
 }
 
-// beside returns a cell with ddtop's share of a CPU in bench, and compares it with another share: "2.0 %, 1.5 × CALLED
-// (1.3 %)". The other share is the result of other in otherBench. other is a variant of ddtop or "bare-loop", and
-// called is its name in the table.
+// beside returns a function that makes a cell of the table. The cell has ddtop's share of a CPU in bench, and compares
+// it with another share: "2.0 %, 1.5 × CALLED (1.3 %)". The second share is from otherBench. other says what was
+// measured there: a variant of ddtop or "bare-loop". called is its name in the table.
 func beside(bench, variant, otherBench, other, called string) func(metrics, string) (string, bool) {
 	return func(m metrics, version string) (string, bool) {
 		unit := version + other + "-%"
@@ -150,8 +151,8 @@ func beside(bench, variant, otherBench, other, called string) func(metrics, stri
 	}
 }
 
-// forRequests returns a cell with the cost of reading requests. It says by how much this raises ddtop's cost at full
-// rates, and how it changes the rates under a budget.
+// forRequests returns a function that makes a cell with the cost of reading requests. The cell says by how much this
+// raises ddtop's cost at full rates. It also says how the rates change if ddtop's cost is limited.
 func forRequests(bench string) func(metrics, string) (string, bool) {
 	return func(m metrics, version string) (string, bool) {
 		of := m[bench]

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// load is a program that BenchmarkQuality measures. name is its name in the benchmark, and what its heading. rails is
-// its name in BenchmarkRails, or "". perRequest is set if BenchmarkPerRequest measures it, too.
+// load is a program on which BenchmarkQuality measures ddtop. name is its name in the benchmark, and what is its
+// heading in the table. rails is its name in BenchmarkRails, or "" if that benchmark does not have it. perRequest is
+// true if BenchmarkPerRequest measures it, too.
 type load struct {
 	name, what, rails string
 	perRequest        bool
@@ -30,8 +31,8 @@ var profilers = []struct{ name, rails string }{
 	{"none", "none"}, {"rbspy", "rbspy"}, {"switches", "ddtop"}, {"moved", ""}, {"polling", "ddtop-polling"},
 }
 
-// figures are the lines of the tables. what is the line's heading. names are the ends of the names of the figures that
-// BenchmarkQuality reports for it.
+// figures are the lines of a table. what is the line's heading. names are the names of the benchmark's figures in this
+// line, without the profiler's name before them.
 var figures = []struct {
 	what, unit string
 	names      []string
@@ -114,8 +115,8 @@ func cell(of map[string]float64, profiler, unit string, names []string) string {
 	return out
 }
 
-// inPairs returns a difference with its interval, and the number of pairs of measurements with and without ddtop. It
-// returns – for all other columns, because BenchmarkPerRequest measures only ddtop at its defaults.
+// inPairs returns a difference between measurements with and without ddtop, its interval, and the number of pairs.
+// BenchmarkPerRequest measures only ddtop at its defaults. So inPairs returns – for the columns of other profilers.
 func inPairs(of map[string]float64, profiler int, name string) string {
 	v, ok := of[name+"-%"]
 	if !ok || profilers[profiler].rails != "ddtop" {

@@ -2,9 +2,9 @@
 // (3.2 and later) and its collector's events. It also has the reader of this log. The extension is compiled by the
 // host's C compiler when a test needs it.
 //
-// The events have limits of their own (docs/internals/threads.md#rubys-thread-events). SUSPENDED comes a few
-// microseconds before the lock is given up, and READY a few microseconds before the thread queues. 3.2 sends no
-// SUSPENDED when a time slice ends. So on 3.2 the time from the end of a time slice to READY counts as running.
+// The events are not exact (docs/internals/threads.md#rubys-thread-events). SUSPENDED comes a few microseconds before
+// the lock is given up, and READY a few microseconds before the thread queues. 3.2 sends no SUSPENDED when a time slice
+// ends. So on 3.2 the time from the end of a time slice to READY counts as running.
 package eventlog
 
 import (
@@ -25,7 +25,8 @@ var source string
 
 // Env returns the variables that a program needs to log into a file. The file is relative to the program's folder.
 func Env(file string) []string {
-	// Development builds of Ruby check an extension's ABI. This extension fits every ABI (see its source).
+	// Development builds of Ruby refuse an extension that was built for another ABI. This extension fits every ABI (see
+	// its source), so the check is switched off.
 	return []string{"EVENTLOG_FILE=" + file, "RUBY_ABI_CHECK=0"}
 }
 
@@ -52,7 +53,8 @@ var build = sync.OnceValues(func() (so []byte, err error) {
 	if err := os.WriteFile(src, []byte(source), 0o644); err != nil {
 		return nil, err
 	}
-	// Ruby's own headers have declarations without a prototype, which C23 does not allow. So this is C11.
+	// Ruby's own headers have declarations without a prototype, which C23 does not allow. So the extension is compiled
+	// as C11.
 	cmd := exec.Command(cc, "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-fvisibility=hidden", "-o", out, src)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("compiling the event log: %s: %w:\n%s", strings.Join(cmd.Args, " "), err, text)

@@ -27,10 +27,10 @@ const (
 type Record struct {
 	// NS is CLOCK_MONOTONIC in ns.
 	NS int64
-	// Thread is the Thread object of the event. It is 0 if the event does not name it: in Ruby 3.2, and for GC events.
-	// Then the event is about the thread that runs on TID.
+	// Thread is the address of the event's Thread object. It is 0 in Ruby 3.2 and for GC events, because these do not
+	// name it. Then the event is about the thread that runs on TID.
 	Thread uint64
-	// TID is the native thread that sent the event. For Ready it can be the thread that woke Thread.
+	// TID is the native thread that sent the event. An event Ready can come from another thread, which woke Thread.
 	TID   uint32
 	Event Event
 }
@@ -48,8 +48,8 @@ const (
 	recordSize = 24
 )
 
-// Parse reads the file that the extension writes. A log with more events than the extension had room for is an error:
-// totals over it would be wrong.
+// Parse reads the file that the extension writes. It returns an error if the extension had no room for all events,
+// because sums over an incomplete log would be wrong.
 func Parse(data []byte) (*Log, error) {
 	if len(data) < headSize || string(data[:len(magic)]) != magic {
 		return nil, errors.New("event log: not a file that the extension wrote")
@@ -71,8 +71,8 @@ func Parse(data []byte) (*Log, error) {
 			TID:    binary.LittleEndian.Uint32(b[16:]),
 			Event:  Event(binary.LittleEndian.Uint32(b[20:])),
 		}
-		// Event is 0 if a slot was reserved but not filled before the log ended. Such records are removed below. No
-		// window needs them, because windows contain nothing after the end of the log.
+		// If Event is 0, the extension had reserved the slot, but the log ended before it filled the slot. Such records
+		// are removed below. They are not needed, because tests look only at times before the end of the log.
 		l.Records[i] = r
 		if r.Event == Resumed && r.Thread != 0 {
 			l.threadOf[r.TID] = r.Thread
@@ -85,7 +85,8 @@ func Parse(data []byte) (*Log, error) {
 
 // Times is how long a thread was in each state that the events distinguish, in ns.
 type Times struct {
-	// Running is the time with the GVL, except GC. Waiting is the time until it gets the GVL. Released is the rest.
+	// Running is the time with the GVL, except in the collector. Waiting is the time from wanting the GVL to getting
+	// it. Released is all other time.
 	Running, GC, Waiting, Released int64
 }
 
@@ -152,11 +153,12 @@ func (l *Log) Times(from, to int64) map[uint32]Times {
 	return out
 }
 
-// bySelf reports whether the thread that an event is about also sent the event. Another thread sends Started, and
-// often Ready.
+// bySelf reports whether the thread that an event is about sent the event itself. Started is always sent by another
+// thread, and Ready often.
 func (r Record) bySelf() bool { return r.Thread == 0 || r.Event != Ready && r.Event != Started }
 
-// key identifies the thread that a record is about. Thread objects do not move, because no test compacts.
+// key identifies the thread that a record is about. It may use the address of the Thread object: objects move only by
+// compaction, which no test does.
 func (l *Log) key(r Record) uint64 {
 	if r.Thread != 0 {
 		return r.Thread
@@ -169,10 +171,11 @@ func (l *Log) key(r Record) uint64 {
 
 // Waits sums up the waits for the GVL between two instants.
 type Waits struct {
-	// LongestNS is the longest wait. Only its part between the instants counts.
+	// LongestNS is the longest wait, in ns. If a wait began before the first instant or ended after the second one,
+	// only the part between them counts.
 	LongestNS int64
-	// TotalNS is the sum of all threads' waits, in thread·ns. ByHolder is the part of it while each thread held the
-	// GVL, by native thread id. The id 0 is for time without a holder.
+	// TotalNS is the sum of the waits of all threads, in ns. ByHolder divides it by the thread that held the GVL during
+	// the wait, by native thread id. The id 0 is for time in which no thread held the GVL.
 	TotalNS  int64
 	ByHolder map[uint32]int64
 }

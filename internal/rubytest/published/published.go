@@ -18,11 +18,12 @@ var source string
 //go:embed published.rb
 var program string
 
-// Span is what a thread publishes: numbers in decimal. "0" means that the thread publishes nothing.
+// Span is what a thread publishes: the ids of its span and of the root span, in decimal. "0" means that the thread
+// publishes nothing.
 type Span struct{ ID, Root string }
 
-// Start starts the program, with arguments "parked" or "race" in o. flags are flags of the compiler, which decide how
-// the thread-local variable is reached. The test is skipped if there is no compiler.
+// Start starts the program, with the argument "parked" or "race" in o. flags are flags of the compiler: they decide how
+// code reaches the thread-local variable with the span. The test is skipped if there is no compiler.
 func Start(t *testing.T, r rubytest.Ruby, o rubytest.Options, flags ...string) *rubytest.Process {
 	t.Helper()
 	p := Prepare(t, r, o, flags...)
@@ -39,7 +40,7 @@ func Prepare(t *testing.T, r rubytest.Ruby, o rubytest.Options, flags ...string)
 	if err := os.WriteFile(src, []byte(source), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// Ruby's own headers have declarations without a prototype, which C23 forbids. So ask for C11.
+	// Ruby's own headers have declarations without a prototype, which C23 forbids. So the extension is compiled as C11.
 	args := append([]string{"-std=gnu11", "-O2", "-w", "-fPIC", "-shared", "-fvisibility=hidden"}, flags...)
 	if text, err := exec.Command(gcc, append(args, "-o", out, src)...).CombinedOutput(); err != nil {
 		t.Fatalf("compiling the extension: %v: %s", err, text)

@@ -116,7 +116,7 @@ func readEvents(r io.Reader) (result, error) {
 		t := test{e.Package, e.Test}
 		switch e.Action {
 		case "output":
-			// The output of a subtest also counts as its test's.
+			// The output of a subtest also counts as output of the test that it belongs to.
 			res.output[e.Package+" "+t.whole().name] += e.Output
 		case "pass", "fail", "skip":
 			if e.Test != "" {
@@ -140,14 +140,15 @@ func (res result) failures() []test {
 	return failed
 }
 
-// final reports whether a failed test must not be tried again, even if it was recorded as seen too seldom.
+// final reports whether a failed test must not run again, even if the record says that it saw something too seldom.
 func (res result) final(t test) bool {
-	// The race detector may report after the test's last cleanup.
+	// The race detector may report a race after the test's last cleanup. The record then says nothing about it, but the
+	// output does.
 	return strings.Contains(res.output[t.pkg+" "+t.name], "race detected during execution of test")
 }
 
-// count runs some failed tests again, and then prints how many tests passed, failed and were skipped. These are the
-// tests that the record says saw something too seldom, unless final is true.
+// count runs again the tests that failed because they saw something too seldom, according to the record. It does not do
+// so if final is true for a test. Then it prints how many tests passed, failed and were skipped.
 func count(events, record, flaky string, code int, flags []string, out io.Writer) error {
 	f, err := os.Open(events)
 	if err != nil {
@@ -206,14 +207,14 @@ func again(t test, flags []string) (output string, ok bool) {
 	args := append([]string{"test", "-v", "-count=1"}, flags...)
 	cmd := exec.Command("go", append(args, "-run", "^"+regexp.QuoteMeta(t.name)+"$", t.pkg)...)
 	text, err := cmd.CombinedOutput()
-	// A pattern that matches no test passes, too.
+	// go test also succeeds if no test matches the pattern. So the output must name the test as passed.
 	return string(text), err == nil && bytes.Contains(text, []byte("--- PASS: "+t.name+" "))
 }
 
 // flakyTest begins the report of a flaky test. No other line of the report begins with it.
 const flakyTest = "FLAKY: "
 
-// flaky prints the reports of flaky tests. One per run is chance, but two are an error.
+// flaky prints the reports of flaky tests. One flaky test in a run can be chance, but two or more are an error.
 func flaky(path string, out io.Writer) error {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -293,7 +294,7 @@ func pattern(left []test, pkg string) string {
 	names = slices.Compact(names)
 	var wanted []string
 	for _, name := range names {
-		// A test that was left out as a whole includes its subtests.
+		// If a whole test was left out, the pattern needs only its name, which includes its subtests.
 		if slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(name, n+"/") }) {
 			continue
 		}

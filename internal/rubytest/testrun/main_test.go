@@ -62,8 +62,8 @@ func (r *fakeRun) runs(t *testing.T) map[string]int {
 	return n
 }
 
-// TestCount runs a package with a test that fails in each way. A test runs again only if it fails because something was
-// seen too seldom, and for no other reason.
+// TestCount runs a package with tests that fail in different ways. A test must run again only if it fails because
+// something was seen too seldom, and for no other reason.
 func TestCount(t *testing.T) {
 	r := newFakeRun(t)
 	r.goTest(t, "-short", fakes+"fake", fakes+"crash")
@@ -83,10 +83,10 @@ func TestCount(t *testing.T) {
 	if got := r.runs(t); !maps.Equal(got, want) {
 		t.Errorf("runs: %v, want %v; events:\n%s", got, want, r.events.Bytes())
 	}
-	// Passed: TestPasses, the two flaky tests, TestPartlyLong and its short subtest. Failed: the crash,
-	// TestSeldomTwice, the two tests without OftenEnough, and TestFails. Also failed: three tests whose failures are
-	// final, one of them with a subtest. Skipped: TestSkips, two long tests, and two subtests in which something was
-	// seen too seldom.
+	// These tests passed: TestPasses, the two flaky tests, TestPartlyLong and its short subtest. These failed: the
+	// crash, TestSeldomTwice, the two tests without OftenEnough, and TestFails. Three tests with final failures failed,
+	// too, one of them with a subtest. These were skipped: TestSkips, two long tests, and two subtests in which
+	// something was seen too seldom.
 	if got := out.String(); got != "5 9 5\n" {
 		t.Errorf("passed, failed, skipped: %q", got)
 	}

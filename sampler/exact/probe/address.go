@@ -7,8 +7,8 @@ import (
 	"golang.org/x/arch/x86/x86asm"
 )
 
-// maxEntryBytes limits the distance of a probe from a function's entry, in bytes. In Ruby's and the C library's
-// functions, instructions further away come after a branch, so not every call executes them.
+// maxEntryBytes limits the distance of a probe from a function's entry, in bytes. In the functions of Ruby and the C
+// library, a branch comes before instructions further away. So not every call executes them.
 const maxEntryBytes = 40
 
 // errNoPlace means that the kernel can emulate none of the first instructions of a function.
@@ -40,10 +40,11 @@ type placer func(code []byte, needs argument) (int, error)
 // endbr64 is the instruction that marks the target of an indirect branch. The decoder does not know this instruction.
 var endbr64 = [4]byte{0xf3, 0x0f, 0x1e, 0xfa}
 
-// place returns the distance from a function's entry to an instruction that can have a probe. Every call must execute
-// the instruction, and the kernel must emulate it. The register of the argument named by needs must still be
-// unchanged. code is the beginning of the function. The kernel runs all other instructions in single steps. This costs
-// twenty times as much, about 10 µs per call in a virtual machine, so ddtop never puts a probe on them.
+// place returns the distance from a function's entry to an instruction for a probe. Every call must execute the
+// instruction, and the kernel must be able to emulate it. The register of the argument named by needs must still be
+// unchanged there. code is the beginning of the function. An instruction that the kernel cannot emulate needs a single
+// step. This costs twenty times as much, about 10 µs per call in a virtual machine. So ddtop never puts a probe on such
+// an instruction.
 func place(code []byte, needs argument) (int, error) {
 	code = code[:min(len(code), maxEntryBytes)]
 	for at := 0; at < len(code); {
@@ -86,8 +87,9 @@ func emulated(b []byte) bool {
 	return false
 }
 
-// harmless reports whether a probe can come after an instruction: every call goes on to the next one, with the
-// register of the argument needs unchanged. It knows only the instructions with which functions usually begin.
+// harmless reports whether a probe can come after an instruction. This needs two things: every call goes on to the next
+// instruction, and the register of the argument needs keeps its value. harmless knows only the instructions with which
+// functions usually begin.
 func harmless(in *x86asm.Inst, needs argument) bool {
 	writes := true
 	switch in.Op {

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/arch/arm64/arm64asm"
 )
 
-// maxEntryBytesARM is the same limit as maxEntryBytes for aarch64. It is larger because functions there save more
-// registers at their beginning. Each instruction of 4 bytes saves two.
+// maxEntryBytesARM is the limit maxEntryBytes for aarch64. It is larger because functions there first save more
+// registers, two with each instruction of 4 bytes.
 const maxEntryBytesARM = 64
 
 // onARM reports whether r is the argument's register, or its lower half (AAPCS64, "Parameter passing").
@@ -22,8 +22,8 @@ func (a argument) onARM(r arm64asm.Reg) bool {
 	return false
 }
 
-// placeARM is place for aarch64. The kernel simulates some instructions, and runs a copy of all others in single
-// steps. By published measurements, a single step costs twice as much as a simulation. The cost in a virtual machine
+// placeARM is the function place for aarch64. The kernel simulates some instructions. All others need a single step of
+// a copy. By published measurements, a single step costs twice as much as a simulation. The cost in a virtual machine
 // is unknown, so ddtop never puts a probe on an instruction that needs single steps.
 func placeARM(code []byte, needs argument) (int, error) {
 	code = code[:min(len(code), maxEntryBytesARM)]
@@ -66,8 +66,8 @@ func isTest(word uint32) bool        { return word&0x7e000000 == 0x36000000 }
 // No hint changes an argument.
 func isHint(word uint32) bool { return word&0xfffff01f == 0xd503201f }
 
-// harmlessARM is harmless for aarch64. It rejects exclusive loads, because a probe between such a load and its store
-// would break the pair.
+// harmlessARM is the function harmless for aarch64. It rejects exclusive loads. A probe between such a load and its
+// store would make the store fail.
 func harmlessARM(in *arm64asm.Inst, needs argument) bool {
 	written := 1 // how many of the first operands it writes
 	switch in.Op {

@@ -36,8 +36,8 @@ type Probes struct {
 	copied   *bpf.Ring
 	programs []*ebpf.Program
 	links    []link.Link
-	// calls are the probes at call sites. They have callSites call sites in all, whose hits callCounts counts. If wide
-	// is true, Narrow does nothing.
+	// calls are the probes at call sites, one callProbes for each function. callSites is the number of all call sites,
+	// and callCounts counts their hits. If wide is true, all call sites keep their probes, and Narrow does nothing.
 	calls      []*callProbes
 	entries    []*site // the functions with a probe in themselves
 	callSites  int
@@ -45,7 +45,8 @@ type Probes struct {
 	wide       bool
 	narrowed   error // the error of Narrow
 	record     ringbuf.Record
-	// HitNS is the cost of a hit whose mutex is not the scheduler's, in ns, as Attach measured it.
+	// HitNS is the cost in ns of a probe's hit that makes no record, because its mutex is not the scheduler's. Attach
+	// has measured it.
 	HitNS int64
 }
 
@@ -82,9 +83,9 @@ func Attach(mem attach.Memory, code Code, target Target) (*Probes, error) {
 	return attachBy(mem, code, target, o)
 }
 
-// settings are choices that tests change. If many is true, Attach uses BPF links that can serve many probes, instead
-// of perf events. CAP_PERFMON is enough for such links. If entries is true, all probes are in the functions, and none
-// at call sites. Without many this is always so.
+// settings are choices that tests change. If many is true, Attach uses BPF links that can serve many probes, instead of
+// perf events. CAP_PERFMON is enough for such links. If entries is true, all probes are in the functions themselves,
+// and none at call sites. If many is false, entries has no effect, and all probes are in the functions.
 type settings struct {
 	many      bool
 	entries   bool
@@ -200,7 +201,7 @@ func (p *Probes) countCalls() (err error) {
 	return nil
 }
 
-// placeEntry puts a probe into a function itself.
+// placeEntry puts a probe into a function itself, not at its call sites.
 func (p *Probes) placeEntry(s *site, program *ebpf.Program, files map[*codeFile]*link.Executable, many bool) (err error) {
 	file := files[s.file]
 	if file == nil {
@@ -308,8 +309,8 @@ func (p *Probes) Drain(emit func(*exact.Record)) error {
 }
 
 // DrainStacks calls emit with the stacks that were copied since the last call. It stops after as many as fit into the
-// ring. Only some ended waits have a stack. The record of a wait's end can come from the Drain before or after this
-// call. A Stack is valid only during the call of emit.
+// ring. Only some of the waits that have ended have a stack. The record of such a wait's end can come from the Drain
+// before or after this call. A Stack is valid only during the call of emit.
 func (p *Probes) DrainStacks(emit func(*Stack)) error {
 	if p.copied == nil {
 		return nil
@@ -336,9 +337,9 @@ type Counts struct {
 	BusyNS int64
 }
 
-// realCost is the full cost of a hit, as a multiple of the cost that a loop measures. In a loop, everything is in the
-// CPU's caches. At 15,000 to 150,000 holds per second, the CPU time of processes grew by 1.3 to 1.6 times the measured
-// cost (make bench-exact).
+// realCost is the full cost of a hit, as a multiple of the cost that a loop measures. A loop measures too little,
+// because all its data is in the CPU's caches. At 15,000 to 150,000 holds per second, the CPU time of processes grew by
+// 1.3 to 1.6 times the measured cost (make bench-exact).
 const realCost = 1.4
 
 // CostNS estimates how much time the probes have cost the threads of the process, in ns.
@@ -355,8 +356,8 @@ func (p *Probes) Counts() (Counts, error) {
 	return Counts{Hits: v[countHits/8], Lost: v[countLost/8], BusyNS: int64(v[countBusyNS/8])}, nil
 }
 
-// stop makes the BPF programs record nothing. It is called before probes are put in or removed one by one, because
-// records of only some probes would be incomplete.
+// stop makes the BPF programs record nothing. It is called before probes are put in or removed, which happens one by
+// one. While only some probes are in place, the records would be incomplete.
 func (p *Probes) stop() error {
 	var v [counters / 8]uint64
 	if err := p.counters.Lookup(uint32(0), &v); err != nil {

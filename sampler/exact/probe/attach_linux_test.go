@@ -107,8 +107,8 @@ func needPerfEvents(t *testing.T) {
 	}
 }
 
-// eachWay runs a test with perf events, with one link of many probes, and with probes in the C library. It skips ways
-// that the kernel lacks.
+// eachWay runs a test in each way to set probes: by perf events, by one link for many probes, and in the C library
+// instead of libruby. It skips ways that the kernel lacks.
 func eachWay(t *testing.T, test func(t *testing.T, many, libc bool)) {
 	needBPF(t)
 	m, err := thisMachine()
@@ -129,8 +129,8 @@ func eachWay(t *testing.T, test func(t *testing.T, many, libc bool)) {
 	t.Run("in the C library", func(t *testing.T) { test(t, many, true) })
 }
 
-// TestAttach: records of all kinds arrive, with Ruby's threads in them. After Close, no breakpoint is left in the
-// process.
+// TestAttach: the probes make records of all kinds, and the records name Ruby's threads. After Close, no breakpoint is
+// left in the process.
 func TestAttach(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		eachWay(t, func(t *testing.T, many, libc bool) {
@@ -170,7 +170,8 @@ func TestAttach(t *testing.T) {
 				time.Sleep(time.Millisecond)
 			}
 			counts, err := p.Counts()
-			// On a full machine, more records than the ring holds can come before the first Drain.
+			// Records are lost only if the ring is full. On a full machine this can happen before the first Drain, so
+			// lost records are an error only if all records would have fitted.
 			lost := counts.Lost != 0 && counts.Hits < ringBytes/(recordSize+8) // each with a head
 			if err != nil || lost || counts.Hits < uint64(kinds[exact.Unlocked]+kinds[exact.Slept]) || counts.BusyNS <= 0 || p.HitNS <= 0 || p.CostNS(counts) <= counts.BusyNS {
 				t.Errorf("%+v, a hit costs %d ns, %v", counts, p.HitNS, err)
@@ -185,8 +186,8 @@ func TestAttach(t *testing.T) {
 	})
 }
 
-// TestRingTooSmall: records without room in the ring are counted. After Stop and Detach, the ring has at most as many
-// records as fit into it.
+// TestRingTooSmall: if a record has no room in the ring, it is counted as lost. After Stop and Detach, Drain returns at
+// most as many records as fit into the ring.
 func TestRingTooSmall(t *testing.T) {
 	needBPF(t)
 	needPerfEvents(t)
@@ -265,8 +266,8 @@ func TestTwoAtOnce(t *testing.T) {
 func TestProcessIsGone(t *testing.T) {
 	needBPF(t)
 	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
-		// The threads sleep. In busy threads, other records would fill the ring before it is read, without room for the
-		// ends.
+		// The threads of the program sleep. If they were busy, their records would fill the ring before it is read, and
+		// the records of their ends would be lost.
 		w := watch(t, r, "$stdout.sync = true\n4.times { Thread.new { sleep } }\nputs %q(ready)\n$stdin.gets", false)
 		p, err := Attach(w.proc, w.code, w.target)
 		if err != nil {
@@ -292,7 +293,8 @@ func TestProcessIsGone(t *testing.T) {
 	})
 }
 
-// TestNotPlaced: if probes are not at the code that the process runs, Attach returns an error and removes them.
+// TestNotPlaced: if the probes are not at the addresses of the code that the process runs, Attach removes them and
+// returns an error.
 func TestNotPlaced(t *testing.T) {
 	needBPF(t)
 	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {

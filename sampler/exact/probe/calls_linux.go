@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// Limits of the search in a library's code. libruby calls the C library's four mutex functions that get probes from a
+// Limits of the search in a library's code. Four mutex functions of the C library get probes. libruby calls them from a
 // few hundred places, through one stub for each function.
 const (
 	maxCalls = 1 << 14
@@ -47,10 +47,11 @@ func callsOf(module *attach.Module, functions []function, set instructionSet) ([
 	return out, nil
 }
 
-// calls collects the calls of functions, and the stubs of the linker through which the code calls them.
+// calls collects the calls of functions. It also collects the linker's stubs, short pieces of code through which the
+// file calls functions of other files.
 type calls struct {
 	of [][]uint64
-	// stubs maps each address at which a stub can begin to the stub's function.
+	// stubs maps an address to a function if a stub of the function can begin at this address.
 	stubs        map[uint64]int
 	found, stubN int
 }
@@ -78,8 +79,8 @@ func (c *calls) all() ([][]uint64, error) {
 	return c.of, nil
 }
 
-// x86Stub has the possible distances from the beginning of a linker's stub to its jump, in bytes. A stub can begin with
-// endbr64, and its jump with a prefix.
+// x86Stub has the possible distances, in bytes, from the beginning of a linker's stub to the stub's jump. A stub can
+// begin with the instruction endbr64, and the jump can have a prefix.
 var x86Stub = [...]uint64{0, 1, 4, 5}
 
 // callsIn finds the calls of functions in code. slots maps the address of each word that holds a function's address to
@@ -88,12 +89,14 @@ func callsIn(code []attach.CodeSection, slots map[uint64]int, functions int) ([]
 	return findCalls(code, slots, functions, jumpsThrough, jumpsTo, x86Stub[:]...)
 }
 
-// findJumps calls found for each call or jump in a section of code that leads to, or through, one of the addresses.
+// findJumps is a function that finds calls and jumps in a section of code. They must lead to one of the addresses, or
+// through a word at one of them. It calls found for each.
 type findJumps func(c *attach.CodeSection, addresses map[uint64]int, found func(at uint64, fn int))
 
-// findCalls finds all calls of the functions. The parameter through finds calls and jumps through a slot, which holds
-// a function's address. The parameter to finds calls of the linker's stubs. The values in before are the possible
-// distances from a stub's beginning to its jump through a slot, in bytes.
+// findCalls finds all calls of the functions. A call can lead through a slot, a word that holds a function's address,
+// or to one of the linker's stubs. The parameter through finds calls and jumps through a slot, and the parameter to
+// finds calls of stubs. The values in before are the possible distances from a stub's beginning to its jump through a
+// slot, in bytes.
 func findCalls(code []attach.CodeSection, slots map[uint64]int, functions int, through, to findJumps, before ...uint64,
 ) ([][]uint64, error) {
 	out := &calls{of: make([][]uint64, functions), stubs: make(map[uint64]int)}

@@ -21,8 +21,8 @@ func armLDR(to uint64, base, reg uint32) uint32 {
 	return 0xf9400000 | uint32(to&0xfff)/8<<10 | base<<5 | reg
 }
 
-// TestJumpsARM: callsIn finds calls of a function in another file in all ways in which compilers and linkers make them,
-// forwards and backwards.
+// TestJumpsARM: code can call a function of another file in several ways, forwards and backwards. callsIn finds the
+// calls in all ways that compilers and linkers use.
 func TestJumpsARM(t *testing.T) {
 	const text, after, plt, slot, slot1 = 0x1000, 0x100000, 0x40000, 0x5ff8, 0x7f010
 	stub := func(at, slot uint64) []uint32 {

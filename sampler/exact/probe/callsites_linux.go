@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/native"
 )
 
-// maxCallSites limits the call sites of all functions together. It is a power of two (countCall). Debian's libruby has
-// 70 to 200.
+// maxCallSites limits the call sites of all functions together. It is a power of two, because countCall uses it as a
+// mask. Debian's libruby has 70 to 200 call sites.
 const maxCallSites = 512
 
 // maxFunction limits how far, in bytes, the instructions of a function are decoded to prove where a call begins.
@@ -20,13 +20,14 @@ const maxFunction = 64 << 10
 
 // callSite is an instruction that calls a function, or jumps to it.
 type callSite struct {
-	// offset is the place of the instruction in the file, at its address in the target.
+	// offset is the place of the instruction in the file. at is its address in the target.
 	offset uint64
 	at     attach.Address
 }
 
-// callSites finds all instructions in the file with Ruby's VM that lead to the function of s, which is in the file
-// module. It returns none if it cannot prove that it knows all, and that each of them is an instruction.
+// callSites finds all instructions in the file with Ruby's VM that call the function of s or jump to it. The function
+// is in the file module. The result is empty if callSites cannot prove two things: that it has found all of them, and
+// that each one is an instruction.
 func (f *finder) callSites(s *site, module *attach.Module, function attach.Address) ([]callSite, *codeFile) {
 	if f.libc || f.set.goarch != x86().goarch {
 		return nil, nil
@@ -109,7 +110,8 @@ func (f *finder) callSitesOf(symbol string, module *attach.Module, function atta
 	return out, nil
 }
 
-// shortJumpTo reports whether bytes near a function may be a jump of two bytes to it: jmp, jcc, loop or jrcxz.
+// shortJumpTo reports whether the code near a function may have a jump of two bytes to the function: jmp, jcc, loop or
+// jrcxz. The search for calls would miss such a jump.
 func shortJumpTo(code []attach.CodeSection, function uint64) bool {
 	const size, reach = 2, 128
 	for _, c := range code {
@@ -138,9 +140,9 @@ func stubsIn(code []attach.CodeSection, slots map[uint64]int) map[uint64]int {
 	return stubs
 }
 
-// callsAt reports whether an instruction begins at addr that is a call or a jump to a relative address. It decodes all
-// instructions of the function from its beginning, at. If the bytes at addr are only a part of another instruction, it
-// returns false. It returns an error if that is another kind of jump, or if it cannot decode the function.
+// callsAt reports whether a call or a jump to a relative address begins at addr. To know where instructions begin, it
+// decodes the function from its beginning, at. If the bytes at addr are only a part of another instruction, it returns
+// false. It returns an error if another kind of jump is at addr, or if it cannot decode the function.
 func callsAt(c *attach.CodeSection, at, addr uint64) (bool, error) {
 	if at < c.Addr || addr-at > maxFunction {
 		return false, fmt.Errorf("%#x is in no known function", addr)

@@ -28,16 +28,17 @@ type site struct {
 	function
 	symbol string
 	file   *codeFile
-	// offset is the place of the instruction in the file, at its address in the target.
+	// offset is the place of the instruction in the file. at is its address in the target.
 	offset uint64
 	at     attach.Address
-	// callSites are all instructions that call the function, in callFile. It is empty if they are not known.
+	// callSites are all instructions that call the function. They are in callFile. callSites is empty if they are not
+	// known.
 	callSites []callSite
 	callFile  *codeFile
 }
 
-// codeFile is a file with code. open is a descriptor of the mapped file, as attach found it. Opening the path again
-// could give another file. Path is the name of the file inside the target.
+// codeFile is a file with code. open is a descriptor of the mapped file, as attach found it. ddtop does not open the
+// path again, because this could give another file. Path is the name of the file inside the target.
 type codeFile struct {
 	open *os.File
 	Path string
@@ -51,7 +52,7 @@ func (f *codeFile) path() string { return fmt.Sprintf("/proc/self/fd/%d", f.open
 type Code struct {
 	sites []site
 	files []*codeFile
-	// callSites is how many call sites all functions have.
+	// callSites is the number of call sites of all functions together.
 	callSites int
 	// static is true if the file with Ruby's VM also contains the C library.
 	static bool
@@ -67,11 +68,12 @@ func (c *Code) Close() error {
 	return errors.Join(errs...)
 }
 
-// functions returns the functions that need a probe because the scheduler calls one of them on every change. Ruby's
-// own functions are exported, so strip does not remove them. But a compiler may have inlined them, and a Ruby without
-// a libruby does not export them. In these cases the probes go into the C library's functions. The rest of the process
-// calls these too. See docs/reference/exact.md#where-the-probes-are. Up to 3.2 one more function is needed, because a
-// waiting thread can also be the one that measures the time slices.
+// functions returns the functions that need a probe, because the scheduler calls one of them on every change. If
+// possible, the probes go into Ruby's own functions. Ruby exports them, so strip does not remove them. But a compiler
+// may have inlined them, and a Ruby without a libruby does not export them. In these cases the probes go into the C
+// library's functions, which all other code of the process calls, too. See
+// docs/reference/exact.md#where-the-probes-are. Up to 3.2 one more function is needed, because a waiting thread can
+// also be the one that measures the time slices.
 func functions(before33 bool) []function {
 	f := []function{
 		{"rb_native_mutex_unlock", "pthread_mutex_unlock", firstArgument, exact.Unlocked},
@@ -109,7 +111,7 @@ func FindCode(p *attach.Process, module *attach.Module, mappings []attach.Mappin
 	return c, nil
 }
 
-// findCode is FindCode for a kind of machine, by Go's name.
+// findCode does the work of FindCode for any kind of machine, which goarch names as Go does.
 func findCode(p *attach.Process, module *attach.Module, mappings []attach.Mapping, o CodeOptions, goarch string, place placer) (Code, error) {
 	set, ok := instructionSetOf(module.Machine)
 	if !ok {
@@ -135,7 +137,7 @@ type finder struct {
 	libc     bool
 	set      instructionSet
 	place    placer
-	// library is the C library's file with the functions. It is nil until it is needed.
+	// library is the file that contains the C library's functions. It is nil until it is needed.
 	library *attach.Module
 	code    Code
 }
@@ -170,9 +172,9 @@ func (f *finder) find(before33 bool) (Code, error) {
 	return f.code, nil
 }
 
-// wrappers reports for each function whether libruby's own function can have the probe: libruby exports it, and calls
-// the C library's function only from it. It returns false if this is unknown, because the C library's functions always
-// work.
+// wrappers reports for each function whether the probe can be in libruby's own function, which calls the C library's.
+// For this, libruby must export it, and must call the C library's function from nowhere else. wrappers returns false if
+// this is unknown. Then the probe goes into the C library, which always works.
 func (f *finder) wrappers(functions []function) []bool {
 	own := make([]bool, len(functions))
 	if f.libc || f.module.Path == f.p.Exe() || !isLibrary(f.module.Path) {
@@ -219,7 +221,7 @@ func (f *finder) site(fn function, own bool) (site, error) {
 		return s, fmt.Errorf("%s of %s lies in no code of its file", s.symbol, module.Path)
 	}
 	s.at, s.offset, s.file = symbol.Addr, m.Offset+uint64(symbol.Addr-m.Start), file
-	// This reads the bytes of the file. In memory, another ddtop may have put its probes.
+	// Read the code from the file. The memory may have the breakpoints of another ddtop.
 	code := make([]byte, f.set.entryBytes)
 	if err := module.ReadFileAt(code, s.offset); err != nil {
 		return s, err
@@ -237,12 +239,12 @@ func (f *finder) site(fn function, own bool) (site, error) {
 	return s, nil
 }
 
-// maxInstruction is the largest size of an instruction that can have a probe, in bytes. It is a multiple of the size
-// of a breakpoint on each machine, because unchanged compares in such steps.
+// maxInstruction is the largest size of an instruction that can have a probe, in bytes. The function unchanged compares
+// code in steps of a breakpoint's size. So maxInstruction is a multiple of this size on each machine.
 const maxInstruction = 8
 
-// unchanged returns an error if memory differs from the file, apart from breakpoints. The kernel reads the
-// instruction to emulate from the file. If the code in memory was patched, a probe would make the process run a
+// unchanged returns an error if the code in memory differs from the file, apart from breakpoints. At a probe, the
+// kernel emulates the instruction that is in the file. If the code in memory was patched, the process would run a
 // mixture of both.
 func (f *finder) unchanged(at attach.Address, file []byte) error {
 	memory := make([]byte, len(file))

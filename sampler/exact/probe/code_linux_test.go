@@ -33,9 +33,9 @@ func mapped(t *testing.T, r rubytest.Ruby) (*attach.Process, *attach.Module, []a
 	return proc, module, maps
 }
 
-// TestWhereTheProbesGo: probes go into libruby if it has the functions. Otherwise, and if a test wants it, they go into
-// the C library, at the default version of each function. Up to 3.2, there is one probe more. The call sites are known,
-// except if a test wants the C library.
+// TestWhereTheProbesGo: probes go into libruby if it has the functions. Otherwise, or if a test sets LibC, they go into
+// the C library, at the default version of each function. Up to 3.2, there is one probe more. The call sites are known
+// unless a test sets LibC.
 func TestWhereTheProbesGo(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		proc, module, maps := mapped(t, r)
@@ -70,8 +70,8 @@ func TestWhereTheProbesGo(t *testing.T) {
 	})
 }
 
-// TestFollowsItsCalls: each of the C library's functions is called somewhere in libruby. Debian's libruby of 2.7 calls
-// pthread_mutex_unlock in at least five places.
+// TestFollowsItsCalls: callsOf finds at least one call of each function of the C library in libruby. In Debian's
+// libruby of 2.7 it finds at least five calls of pthread_mutex_unlock.
 func TestFollowsItsCalls(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		_, module, _ := mapped(t, r)
@@ -98,7 +98,8 @@ func TestFollowsItsCalls(t *testing.T) {
 	})
 }
 
-// TestJumps: callsIn finds calls of a function in another file in all ways in which compilers and linkers make them.
+// TestJumps: code can call a function of another file in several ways. callsIn finds the calls in all ways that
+// compilers and linkers use.
 func TestJumps(t *testing.T) {
 	const text, plt, slot = 0x1000, 0x3000, 0x5000
 	rel := func(from, to uint64, op ...byte) []byte {
@@ -134,8 +135,7 @@ func TestJumps(t *testing.T) {
 		t.Fatal(err)
 	}
 	copy(got[:], calls)
-	// Calls of both functions are found at the byte with the operation. Calls through a slot are found at their first
-	// byte.
+	// A call of a stub is found at the byte with the operation. A call through a slot is found at its first byte.
 	if n := len(got[0]) + len(got[1]); n != len(want) || len(got[0]) != 4 || len(got[1]) != 3 {
 		t.Errorf("%#x, want %#x", got, want)
 	}

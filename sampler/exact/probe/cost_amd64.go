@@ -6,6 +6,6 @@ func probed()
 // addressOfProbed returns the address of probed in memory.
 func addressOfProbed() uintptr
 
-// ownPlace finds places for probes in code for the machine on which ddtop runs. It is a variable of each build, so
-// that only tests link the decoders of other machines.
+// ownPlace finds places for probes in code for the machine on which ddtop runs. Each build sets the variable to one
+// function. So ddtop links only the decoder of its own machine. Tests link the others, too.
 var ownPlace placer = place

@@ -17,8 +17,8 @@ const (
 	// costRounds is the number of measurements, and costCalls the number of calls in each. The fastest measurement
 	// counts, because other programs can only slow a measurement down.
 	costRounds, costCalls = 20, 100
-	// otherLock stands in for the address of the scheduler's mutex while the cost is measured. No mutex has this
-	// address.
+	// otherLock is used instead of the address of the scheduler's mutex while the cost is measured. No mutex has this
+	// address, so no hit makes a record.
 	otherLock = 1
 )
 

@@ -11,9 +11,9 @@ var (
 	ErrKernel = errors.New("exact mode does not work with this kernel")
 	// ErrRights means that ddtop lacks a permission.
 	ErrRights = errors.New("no permission for exact mode")
-	// ErrTranslated means that a translator may run the process's code instead of the CPU. The kernel would put the
-	// breakpoints into the original code. The translator's copy of the code would not have them, or would have
-	// useless copies.
+	// ErrTranslated means that a translator may run the process's code instead of the CPU. A translator runs a copy of
+	// the code. The kernel would put the breakpoints into the original, so the copy would lack them, or have useless
+	// copies of them.
 	ErrTranslated = errors.New("its code may be run by a translator")
 	// ErrNotPlaced means that the kernel has accepted the probes, but they are not in the target's memory.
 	ErrNotPlaced = errors.New("the probes are not in the process's code")

@@ -71,8 +71,8 @@ func neededBy(t *testing.T, path string) []string {
 	return m.Needs()
 }
 
-// withCompressed returns a library in which the first section of a kind claims to be compressed, with a size of 400 MB.
-// Programs run with it as before, because the dynamic linker ignores sections.
+// withCompressed returns a copy of a library in which the first section of a kind claims to be compressed, with a size
+// of 400 MB. Programs still run with this library, because the dynamic linker ignores sections.
 func withCompressed(t *testing.T, library []byte, kind elf.SectionType) []byte {
 	t.Helper()
 	out := append(bytes.Clone(library), make([]byte, 16-len(library)%16)...)
@@ -93,8 +93,8 @@ func withCompressed(t *testing.T, library []byte, kind elf.SectionType) []byte {
 	return nil
 }
 
-// TestTheFileThatWasFound: if another file replaces the mapped one at its path, the probes still go into the mapped
-// file.
+// TestTheFileThatWasFound: a library's file is replaced at its path after the process has mapped it. The probes go into
+// the mapped file, not into the new one.
 func TestTheFileThatWasFound(t *testing.T) {
 	needBPF(t)
 	r := hostRuby(t)
@@ -137,8 +137,8 @@ func TestTheFileThatWasFound(t *testing.T) {
 	}
 }
 
-// TestTooManyCalls: code that calls a function more often than any real library is refused. Code with too many stubs is
-// refused, too.
+// TestTooManyCalls: callsIn returns an error if code calls a function more often than any real library does, or has too
+// many stubs.
 func TestTooManyCalls(t *testing.T) {
 	const slot = 0x100
 	through := binary.LittleEndian.AppendUint32([]byte{0xff, 0x15}, ^uint32(5)) // a call through a slot, at any address

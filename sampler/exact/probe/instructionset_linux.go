@@ -31,8 +31,8 @@ type instructionSet struct {
 	calls func(code []attach.CodeSection, slots map[uint64]int, functions int) ([][]uint64, error)
 }
 
-// x86 describes x86-64. Its registers are in struct pt_regs (arch/x86/include/asm/ptrace.h: di at 112, si at 104),
-// and int3 is the breakpoint.
+// x86 describes x86-64. The saved registers are in struct pt_regs (arch/x86/include/asm/ptrace.h: di at 112, si at
+// 104). The breakpoint is the instruction int3.
 func x86() instructionSet {
 	return instructionSet{
 		goarch: "amd64", machine: "x86_64", first: 112, second: 104, threadPointer: []string{"thread", "fsbase"},

@@ -15,7 +15,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// TestProbedIsEmulated: the function that measures the cost of a hit begins with an instruction that can be probed.
+// TestProbedIsEmulated: ddtop measures the cost of a hit with its own function probed. This function begins with an
+// instruction that can have a probe.
 func TestProbedIsEmulated(t *testing.T) {
 	if ownPlace == nil {
 		t.Fatalf("not written for %s", runtime.GOARCH)
@@ -66,8 +67,8 @@ func TestProgramsOfEachSet(t *testing.T) {
 	}
 }
 
-// TestRegisters: the two instruction sets have their arguments in different registers, and the program reads the right
-// ones.
+// TestRegisters: a function's arguments are in different registers on x86-64 and aarch64. The program for each machine
+// reads the right ones.
 func TestRegisters(t *testing.T) {
 	for _, c := range []struct {
 		set  string
@@ -86,8 +87,8 @@ func TestRegisters(t *testing.T) {
 	}
 }
 
-// TestPlacesOfARM: for aarch64, the place of a task's thread pointer fits the kernel's own description (struct
-// task_struct, and its inner structs in asm/processor.h).
+// TestPlacesOfARM: for aarch64, ddtop finds the place of a task's thread pointer. The test makes up a description like
+// the kernel's own (struct task_struct, and its inner structs in asm/processor.h).
 func TestPlacesOfARM(t *testing.T) {
 	long := &btf.Int{Name: "unsigned long", Size: 8}
 	array := func(n uint32) btf.Type { return &btf.Array{Index: long, Type: long, Nelems: n} }

@@ -15,10 +15,11 @@ import (
 )
 
 // Most calls of the functions are for other mutexes than the scheduler's: two of three in Rails. So the probes are at
-// the call sites instead of in the functions. At first all call sites have a probe. Call sites that prove to be of
-// other mutexes lose theirs. In Ruby's code, a call site always names the same mutex of a thread, a scheduler or a VM.
+// the call sites instead of in the functions. In Ruby's code, a call site always names the same mutex of a thread, a
+// scheduler or a VM. At first all call sites have a probe. If the hits of a call site show that its mutex is another
+// one, the call site loses its probe.
 
-// leastUseless is how many hits a call site must have, all of them without a record, before it loses its probe.
+// leastUseless is the number of hits after which a call site loses its probe, if none of its hits has made a record.
 const leastUseless = 10
 
 // callProbes are the probes at the call sites of one function.
@@ -28,7 +29,7 @@ type callProbes struct {
 	// file is a descriptor of the file with the call sites, which executable names.
 	file       *os.File
 	executable *link.Executable
-	// first is the number of the first call site (countCall).
+	// first is the number of the first call site of this function among all call sites (countCall).
 	first int
 	// placed are the indexes of the call sites that have a probe. link is nil if none has.
 	placed []int
@@ -59,8 +60,8 @@ func (c *callProbes) all() []int {
 	return out
 }
 
-// place puts probes at the call sites with the given indexes, and removes those at the others. Meanwhile some call
-// sites have two probes, so no hit is missed.
+// place puts probes at the call sites with the given indexes, and removes the probes at all others. During the change
+// some call sites have two probes, so that no hit is missed.
 func (c *callProbes) place(pid int, indexes []int) error {
 	var l link.Link
 	if len(indexes) > 0 {
@@ -112,9 +113,10 @@ func (c *callProbes) close() error {
 	return errors.Join(append(errs, c.file.Close())...)
 }
 
-// Narrow removes the probes of call sites that have had hits, but only useless ones. If missing is true, a record was
-// missing, and Narrow puts probes at all call sites again, for good. A change takes about ten milliseconds. Narrow must
-// not run at the same time as Detach, which returns its error. After an error, Narrow changes nothing more.
+// Narrow removes the probes of call sites that have had hits of which none made a record. If missing is true, the
+// caller has found that a record is missing. In this case Narrow puts probes at all call sites again, and they stay
+// there. A change takes about ten milliseconds. Narrow must not run at the same time as Detach, which returns Narrow's
+// error. After an error, Narrow changes nothing more.
 func (p *Probes) Narrow(missing bool) {
 	if len(p.calls) == 0 || p.wide {
 		return

@@ -29,9 +29,10 @@ Thread.new { loop { Process.wait(fork { exit! }); GC.start; sleep 0.05 } }
 puts "ready"
 $stdin.gets`
 
-// TestNarrowMissesNothing: after Narrow has removed most probes, the others still make each record. The truth are
-// probes in the functions themselves, at the same time in the same process. Each thread makes a record at a call site,
-// and then the same record in the called function. Only a real Ruby calls its functions in all of these ways.
+// TestNarrowMissesNothing: after Narrow has removed most probes, the remaining ones still make all records. To prove
+// this, the same process also has probes in the functions themselves, which miss nothing. So each thread makes a record
+// at a call site, and then the same record in the called function. The test needs a real Ruby, because only this calls
+// its functions in all ways.
 func TestNarrowMissesNothing(t *testing.T) {
 	needBPF(t)
 	if many, err := checkMachine(false); err != nil || !many {
@@ -45,7 +46,7 @@ func TestNarrowMissesNothing(t *testing.T) {
 			t.Fatal("no probe is at a call site")
 		}
 		all := calls.callSites
-		// Probes without hits stay. So it is done when most hits make a record.
+		// Call sites without hits keep their probes. So the test waits until most hits make a record.
 		for deadline := time.Now().Add(r.Timeout()); ; {
 			calls.Narrow(false)
 			hits, records := during(t, calls, 100*time.Millisecond)
@@ -63,7 +64,8 @@ func TestNarrowMissesNothing(t *testing.T) {
 		var got []theirs
 		kinds := make(map[exact.Kind]int)
 		for deadline := time.Now().Add(r.Timeout()); kinds[exact.Unlocked] < 2000 || kinds[exact.Slept] < 50 || kinds[exact.Signalled] < 200; time.Sleep(time.Millisecond) {
-			// Each pair begins at the call site, so these records are read last. Then no first half is missing.
+			// Each pair of records begins with the call site's. So read the call sites' records last. Otherwise the
+			// first half of a pair could be missing.
 			for _, p := range []*Probes{entries, calls} {
 				if err := p.Drain(func(r *exact.Record) {
 					got = append(got, theirs{*r, p == entries})
@@ -100,14 +102,14 @@ func TestNarrowMissesNothing(t *testing.T) {
 	})
 }
 
-// theirs is a record, and whether it comes from a probe in a function itself.
+// theirs is a record that also says whether it comes from a probe in a function itself.
 type theirs struct {
 	exact.Record
 	entry bool
 }
 
 // alternates checks that each thread's records come in pairs: from a call site, and then the same from the function. It
-// returns the number of pairs. At a thread's beginning and end, records can be without the other one.
+// returns the number of pairs. Only a thread's first and last records may be single.
 func alternates(t *testing.T, all []theirs) (pairs int) {
 	t.Helper()
 	of := make(map[int32][]theirs)
@@ -137,7 +139,8 @@ func alternates(t *testing.T, all []theirs) (pairs int) {
 	return pairs
 }
 
-// releases leaves out the records of signals by threads that did not have the GVL before. They change nothing (Feed).
+// releases leaves out some records of signals: the thread that made the record did not have the GVL before. Such
+// records change nothing (Feed).
 func releases(records []theirs) (out []theirs) {
 	had := make(map[bool]bool)
 	for _, r := range records {
@@ -161,7 +164,7 @@ func attached(t *testing.T, w *watched, o settings) *Probes {
 	return p
 }
 
-// during returns how many hits there are in a time, and how many of them make records.
+// during waits for the duration d. It returns the number of hits in this time, and how many of them made records.
 func during(t *testing.T, p *Probes, d time.Duration) (hits uint64, records int) {
 	t.Helper()
 	drop(t, p)
@@ -177,7 +180,8 @@ func during(t *testing.T, p *Probes, d time.Duration) (hits uint64, records int)
 	return after.Hits - before.Hits, drop(t, p)
 }
 
-// drop reads all records that there are, so that the ring has room. It returns how many probes have made.
+// drop reads and discards all records in the ring, so that the ring has room. It returns how many of them come from
+// probes.
 func drop(t *testing.T, p *Probes) (n int) {
 	t.Helper()
 	err := p.Drain(func(r *exact.Record) {
@@ -199,8 +203,9 @@ func placed(p *Probes) (n int) {
 	return n
 }
 
-// TestEveryCallIsAnInstruction: of bytes that look like calls of a function, only true calls and jumps get probes. If
-// any of them cannot be judged, there is an error. The code of a real Ruby does not have all of these cases.
+// TestEveryCallIsAnInstruction: some bytes only look like a call of a function. Only true calls and jumps get probes.
+// If ddtop cannot decide this for one of them, it returns an error. The code of a real Ruby does not have all of these
+// cases.
 func TestEveryCallIsAnInstruction(t *testing.T) {
 	const at = 0x1000
 	for name, c := range map[string]struct {

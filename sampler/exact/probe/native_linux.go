@@ -13,9 +13,9 @@ import (
 
 // A translator runs its own copy of a program's code: valgrind, DynamoRIO, Pin, qemu-user. If the code contains the
 // kernel's breakpoint, the translator copies it like any other instruction. The process then dies of SIGTRAP at the
-// copy, because the kernel has no probe there. No mapping of a process proves that there is no translator. But a
-// thread that sleeps in a system call shows which code made the call: the C library, run by the CPU itself, or a
-// translator. And only without a translator does the kernel ever see a running thread in Ruby's own code.
+// copy, because the kernel has no probe there. The mappings of a process cannot prove that there is no translator. But
+// a thread that sleeps in a system call shows which code made the call. This is the C library, run by the CPU itself,
+// or a translator. And only without a translator does the kernel see a running thread in Ruby's own code.
 
 const (
 	// nativePatience is how long checkThreads waits for evidence that the CPU runs the code itself. On a full machine
@@ -36,8 +36,8 @@ var (
 // translatorFiles are the beginnings of the names of libraries that translators load into a process.
 var translatorFiles = []string{"vgpreload_", "libdynamorio.so", "libdrpreload.so", "libpinvm", "pinvm", "librrpreload.so", "librrpage", "rr_page", "frida-agent", "libfrida-gum"}
 
-// cLibraries are the beginnings of the names of a C library's files, without the loader. Other code calls the kernel
-// through these files.
+// cLibraries are the beginnings of the names of a C library's files, without the dynamic linker. Programs call the
+// kernel through these files.
 var cLibraries = append(slices.Clone(libraries), "librt.so.", "librt-2.", "libdl.so.", "libdl-2.", "libanl.so.", "libanl-2.", "libresolv.so.", "libresolv-2.", "libnsl.so.", "libnsl-2.")
 
 // loaders are the beginnings of the names of the dynamic linker's files.
@@ -122,7 +122,7 @@ func knownTranslator(p *attach.Process, mappings []attach.Mapping) error {
 	return nil
 }
 
-// callers finds the code of a process that made a system call.
+// callers finds out which code of a process has made a system call.
 type callers struct {
 	mappings []attach.Mapping
 	// program is the path of the program file. static is the path of a file that contains the C library. It is empty
@@ -136,8 +136,8 @@ type callerKind uint8
 const (
 	// noLibrary is code outside the process's libraries: the program itself, or memory without a file.
 	noLibrary callerKind = iota
-	// otherLibrary is a library that makes system calls itself, as liburing and Go's libraries do. A call from it
-	// proves nothing.
+	// otherLibrary is a library that makes system calls itself, as liburing and Go's libraries do. A call from it shows
+	// neither a translator nor its absence.
 	otherLibrary
 	theCLibrary
 )

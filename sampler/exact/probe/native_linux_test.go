@@ -15,8 +15,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestTranslated: if valgrind runs a process, ddtop refuses the process. The name of its program is enough, and so are
-// the places of its sleeping threads. The process gets no breakpoint and goes on.
+// TestTranslated: if valgrind runs a process, ddtop refuses the process. It recognizes valgrind by the name of the
+// program file alone, and also by the code that makes system calls alone. The process gets no breakpoint and continues.
 func TestTranslated(t *testing.T) {
 	needBPF(t)
 	valgrind := rubytest.Program(t, "valgrind", "valgrind")
@@ -39,8 +39,8 @@ func TestTranslated(t *testing.T) {
 	p.Expect(t, "on")
 }
 
-// TestKnownTranslators: ddtop refuses a process by the name of its program, or of a library that it has loaded, before
-// it reads any thread.
+// TestKnownTranslators: ddtop recognizes a translator by the name of the program file, or of a library that the process
+// has loaded. It then refuses the process before it reads any thread.
 func TestKnownTranslators(t *testing.T) {
 	shell, err := os.ReadFile("/bin/sh")
 	if err != nil {
@@ -92,8 +92,8 @@ func TestKnownTranslators(t *testing.T) {
 	}
 }
 
-// TestNative: if the threads of a native process sleep or compute, or if its only thread does, ddtop does not take it
-// for a translated process.
+// TestNative: ddtop accepts a process that the CPU runs itself, whether its threads sleep or compute, and even if it
+// has only one thread.
 func TestNative(t *testing.T) {
 	needBPF(t)
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
@@ -109,8 +109,8 @@ func TestNative(t *testing.T) {
 	})
 }
 
-// TestCallers: the mapping of the code that calls the kernel shows whether the caller is the C library, another
-// library, or no library.
+// TestCallers: the kernel shows the address of the code that made a system call. The mapping at this address decides
+// whether the caller is the C library, another library, or no library.
 func TestCallers(t *testing.T) {
 	file := func(n attach.Address, path string) attach.Mapping {
 		return attach.Mapping{Start: n << 12, End: (n + 1) << 12, Read: true, Exec: true, Inode: uint64(n), Device: "08:01", Path: path}
@@ -176,8 +176,8 @@ func awaitStopped(t *testing.T, proc *attach.Process) {
 	}
 }
 
-// TestPatched: code that something has changed in memory gets no probe. Another ddtop's breakpoint does not count as a
-// change.
+// TestPatched: if a program has changed Ruby's code in memory, ddtop puts no probe there. A breakpoint of another ddtop
+// does not count as a change.
 func TestPatched(t *testing.T) {
 	needBPF(t)
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
@@ -224,7 +224,7 @@ func TestPatched(t *testing.T) {
 	})
 }
 
-// hostRuby returns a Ruby that other programs of the host can run.
+// hostRuby returns a Ruby of this machine. Another program, such as valgrind, can run it.
 func hostRuby(t *testing.T) rubytest.Ruby {
 	t.Helper()
 	path := rubytest.Program(t, "ruby", "ruby")

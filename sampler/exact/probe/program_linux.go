@@ -29,14 +29,16 @@ const (
 	countLost
 	countBusyNS
 	countOff // if it is not 0, nothing is recorded
-	// countSpanNS is the begin of the period, in ns, in which countInSpan counts copied stacks.
+	// countSpanNS is when the current period began, in ns. countInSpan counts the stacks that were copied in this
+	// period.
 	countSpanNS
 	countInSpan
 	counters
 )
 
-// onStack is the offset of the record on a program's stack. wordAt, below the record, is for single values. bothAt,
-// below it, is for two words that are at most bothSize bytes apart. Copying a stack uses the bytes of bothAt later.
+// Places on a BPF program's stack. onStack is for the record. wordAt, below the record, is for single values. bothAt,
+// below wordAt, is for two words that are at most bothSize bytes apart. Later, copying a stack uses the bytes of bothAt
+// for other values.
 const (
 	onStack  = -recordSize
 	wordAt   = onStack - 8
@@ -44,15 +46,15 @@ const (
 	bothAt   = wordAt - bothSize
 )
 
-// maxBusyNS is the longest time, in ns, that a run of a BPF program can take if it is not interrupted. A longer run
-// counts as usualBusyNS, the time that a run usually takes.
+// maxBusyNS is the longest time, in ns, that a run of a BPF program can take if it is not interrupted. A longer run was
+// interrupted, so it counts as usualBusyNS, the usual time of a run.
 const maxBusyNS, usualBusyNS = 20_000, 1_000
 
-// Only one of busyEvery runs is measured, because the clock and the counter take time themselves. The bits from busyBit
-// on of the run's time decide which.
+// Only one of busyEvery runs is measured, because reading the clock and counting take time themselves. The program
+// chooses by some bits of the time at which the run begins: those from busyBit on.
 const busyEvery, busyBit = 16, 6
 
-// noWakeup keeps the ring from waking its reader, because the reader polls (BPF_RB_NO_WAKEUP).
+// noWakeup is the flag to add a record without waking the ring's reader (BPF_RB_NO_WAKEUP). The reader polls instead.
 const noWakeup = 1
 
 // kernelPlaces are this kernel's offsets of the fields of a task that a BPF program reads, in bytes from the start of
@@ -77,8 +79,8 @@ type builder struct {
 	calls int
 }
 
-// word emits the instructions that read a word of the target's memory, at a register's address plus an offset, to the
-// program's stack. The word becomes zero if it cannot be read.
+// word emits the instructions that read a word of the target's memory, and store it on the program's stack at to. The
+// word is at the address in the register from, plus an offset. The stored word is zero if the memory cannot be read.
 func word(to int16, from asm.Register, offset int64) asm.Instructions {
 	ins := asm.Instructions{asm.Mov.Reg(asm.R3, from)}
 	if offset != 0 {
@@ -100,8 +102,9 @@ func read(to int16, size int32, from asm.Instructions) asm.Instructions {
 	return append(from, asm.Mov.Reg(asm.R1, asm.RFP), asm.Add.Imm(asm.R1, int32(to)), asm.Mov.Imm(asm.R2, size), asm.FnProbeReadUser.Call())
 }
 
-// twoWords reads a word each at a and b to toA and toB on the program's stack. It needs only one read if the words are
-// near each other. The function from emits the instructions that put a place's address into R3.
+// twoWords emits the instructions that read the words at a and b, and store them at toA and toB on the program's stack.
+// If the words are near each other, one read is enough. The function from emits the instructions that put a word's
+// address into R3.
 func twoWords(toA, toB int16, a, b int64, from func(place int64) asm.Instructions) asm.Instructions {
 	first := min(a, b)
 	size := max(a, b) + 8 - first
@@ -195,14 +198,14 @@ func (b *builder) program() asm.Instructions {
 	)
 }
 
-// Offsets of the two counters of a call site, and their size, in bytes. A hit is useful if it makes a record.
+// The two counters of a call site, as offsets in bytes, and their size. A hit is useful if it makes a record.
 const (
 	callUseless = 8 * iota
 	callUseful
 	callCounters
 )
 
-// useless is the label at which a program goes on after a hit that makes no record.
+// useless returns the label to which a program jumps if a hit makes no record.
 func (b *builder) useless() string {
 	if b.calls == 0 {
 		return "out"
@@ -210,8 +213,8 @@ func (b *builder) useless() string {
 	return "useless"
 }
 
-// countCall emits the instructions that count a hit of a call site, up to leastUseless. The probe's cookie is the
-// number of the call site. R6 must have the registers. The instructions overwrite R0 to R5.
+// countCall emits the instructions that count a hit of a call site. They stop counting at leastUseless. The probe's
+// cookie is the number of the call site. R6 must have the registers of the thread. The instructions overwrite R0 to R5.
 func (b *builder) countCall(counter int32) asm.Instructions {
 	if b.calls == 0 {
 		return nil
@@ -233,9 +236,8 @@ func (b *builder) countCall(counter int32) asm.Instructions {
 	}
 }
 
-// readScheduler emits the instructions that read the scheduler's state for the thread that hit the probe. They find
-// the thread's rb_thread_t in its thread-local storage. So ddtop need not update anything when threads are created or
-// end.
+// readScheduler emits the instructions that read the scheduler's state for the thread that hit the probe. They find the
+// thread's rb_thread_t in its thread-local storage. So ddtop need not tell the program about threads that begin or end.
 func (b *builder) readScheduler() asm.Instructions {
 	t := b.target
 	ins := asm.Instructions{
@@ -259,8 +261,8 @@ func (b *builder) readScheduler() asm.Instructions {
 		ins = append(ins, twoWords(onStack+recordOwner, onStack+recordTail, int64(t.Owner), int64(t.QueueTail), atAddress)...)
 	}
 	if b.kind == exact.Signalled {
-		// This probe only shows that a thread has released the GVL. A thread that still has the GVL, or is no Ruby
-		// thread, has not done so.
+		// This probe only serves to show that a thread has released the GVL. So make no record for a thread that still
+		// has the GVL, or that is no Ruby thread.
 		ins = append(ins,
 			asm.JEq.Imm(asm.R9, 0, "out"),
 			asm.LoadMem(asm.R1, asm.RFP, onStack+recordOwner, asm.DWord),

@@ -8,25 +8,27 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// While a thread waits for the GVL, its control frames do not change. So a BPF program copies them at the end of the
-// wait, when the length of the wait is known.
+// While a thread waits for the GVL, its control frames (the Ruby stack) do not change. So a BPF program can copy them
+// at the end of the wait, when it knows whether the wait was long.
 const (
 	// In each period of stackNS, at most maxLong stacks are copied. At most maxStacks of them are for waits shorter
 	// than longWaitNS, and at most maxShort for waits shorter than shortWaitNS. All times are in ns. This limits the
-	// cost, because each copy takes about 3 µs. A wait counts from when the thread began to sleep. This is when it
-	// gave the GVL away if it waited for a Mutex or a Queue before it waited for the GVL.
+	// cost, because each copy takes about 3 µs. A wait counts from when the thread began to sleep. If the thread waited
+	// for a Mutex or a Queue before it waited for the GVL, this is when it gave the GVL away.
 	shortWaitNS, longWaitNS               = 50_000, 5_000_000
 	stackNS, maxStacks, maxShort, maxLong = 10_000_000, 12, 6, 36
-	// maxSleepers limits the threads whose time of falling asleep is kept. The latest ones are kept.
+	// maxSleepers limits the threads of which it is known when they fell asleep. If there are more, the latest ones are
+	// kept.
 	maxSleepers = 1 << 14
 )
 
-// stackRingBytes is the size of the ring for stacks, in bytes. If many processes are followed, each has a smaller
-// ring, but of at least leastStackRing bytes. This is the largest size of a memory page, and has room for one stack.
+// stackRingBytes is the size of the ring for stacks, in bytes. If many processes are followed, each has a smaller ring,
+// of at least leastStackRing bytes. A ring has whole memory pages, and leastStackRing is the largest size of a page. It
+// also has room for one stack.
 const stackRingBytes, leastStackRing = 4 << 20, 1 << 16
 
-// Offsets on a BPF program's own stack, below wordAt, of the values that are needed to copy a stack. These are the
-// first words of an execution context, the stack pointer of the innermost frame, sizes, and a thread's number.
+// Offsets on a BPF program's own stack, below wordAt, of the values for copying a Ruby stack: the first words of an
+// execution context, the stack pointer of the innermost frame, sizes, and a thread's number.
 const (
 	contextAt = wordAt - bpf.ContextSize
 	spAt      = contextAt - 8
@@ -99,8 +101,8 @@ func (m *stackMaps) copyStack(t *Target) asm.Instructions {
 		asm.Mov.Imm(asm.R5, maxStacks),
 		asm.JGE.Imm(asm.R3, shortWaitNS, "not short"),
 		asm.Mov.Imm(asm.R5, maxShort),
-		// If several threads run this at the same time, an increment can be lost. One stack more or less does not
-		// matter for the limit.
+		// Several threads can run these instructions at the same time, so an increment of the counter can be lost. Then
+		// one stack more is copied than the limit allows, which does not matter.
 		asm.LoadMem(asm.R1, asm.R7, countSpanNS, asm.DWord).WithSymbol("not short"),
 		asm.Mov.Reg(asm.R3, asm.R2), asm.Sub.Reg(asm.R3, asm.R1),
 		asm.JLT.Imm(asm.R3, stackNS, "same span"),
@@ -129,8 +131,8 @@ func (m *stackMaps) copyStack(t *Target) asm.Instructions {
 // GVL away. NS and TID are the same as in the record of the wait's end.
 type Stack = bpf.Stack
 
-// copies reports whether the program for this kind of probe copies stacks, or notes when a thread began to sleep. This
-// time decides whether its stack is copied.
+// copies reports whether the program for this kind of probe takes part in copying stacks. Some programs copy a stack.
+// Others note when a thread began to sleep, which decides whether its stack is copied.
 func (b *builder) copies() bool {
 	return b.stacks != nil && b.target.Stacks && (b.kind == exact.Unlocked || b.kind == exact.Slept)
 }

@@ -13,9 +13,10 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// stacksProgram has threads that wait for the GVL in their innermost calls. Each goes through methods with its number
-// in their names, to a new depth each time. It hands the GVL on within a C function, or at the end of its time slice.
-// One thread runs each round in a new fiber. One is sometimes deeper than ddtop copies. Threads begin and end.
+// stacksProgram has numbered threads, which wait for the GVL in their innermost calls. Each thread calls methods that
+// have its number in their names, to a new depth each time. It gives the GVL away within a C function, or at the end of
+// its time slice. One thread runs each round in a new fiber. One is sometimes deeper than ddtop copies. Threads begin
+// and end.
 const stacksProgram = `$stdout.sync = true
 io = IO.pipe
 6.times do |i|
@@ -47,9 +48,9 @@ Thread.new { loop { Thread.new { sleep 0.001 }.join } }
 puts "ready"
 $stdin.gets`
 
-// TestStacks: a record and its stack belong to the same thread. All own methods in the stack have this thread's number,
-// in the order of the calls. No call of a chain is missing, although the chain changes meanwhile. A record may lack a
-// stack, but each stack has a record.
+// TestStacks: a record and its stack belong to the same thread. The program's methods in a stack all have this thread's
+// number, and are in the order of the calls. No method of a chain of calls is missing, although the chain changes
+// meanwhile. A record may lack a stack, but each stack has a record.
 func TestStacks(t *testing.T) {
 	rubytest.OftenEnough(t)
 	needBPF(t)
@@ -84,7 +85,8 @@ func TestStacks(t *testing.T) {
 		}
 		const enough = 1000
 		for deadline := time.Now().Add(r.Timeout()); named < enough && time.Now().Before(deadline); {
-			// The read sometimes fails, because the list of threads changes meanwhile. The code is known nevertheless.
+			// An error is no problem: the list of threads can change during the read. The names of the methods are
+			// known even after an error.
 			_ = w.reader.Read(sampler.StackTick, &sample)
 			drain()
 			if err := p.DrainStacks(func(s *Stack) {
@@ -137,7 +139,7 @@ func TestStacks(t *testing.T) {
 			}
 		}
 		for tid, err := range unnamed {
-			// The code of an ended fiber or thread may be collected.
+			// If a fiber or thread has ended, its code may be garbage-collected, so its stack may have no name.
 			if who := of[tid]; who != "3" && who != "" {
 				t.Errorf("a stack of thread %s has no name: %v", who, err)
 			}

@@ -2,7 +2,7 @@ package probe
 
 // Target describes the scheduler of a Ruby VM: where its parts are in the process's memory.
 type Target struct {
-	// PID is the process's number. It must be the same for ddtop and for the kernel.
+	// PID is the process's number in the kernel's first PID namespace, in which ddtop must be, too.
 	PID int
 	// Lock is the address of the scheduler's mutex. Owner is the address of the scheduler's pointer to the thread
 	// that owns the GVL. QueueTail is the address of the scheduler's pointer to the last thread in the queue, which
@@ -11,20 +11,20 @@ type Target struct {
 	// ReadyNode and RunningNode are offsets in an rb_thread_t, in bytes: of its node in the queue, and of its node in
 	// the list of running threads.
 	ReadyNode, RunningNode int
-	// Before33 is true up to Ruby 3.2. Then the programs do not read the queue and the lists.
+	// Before33 is true up to Ruby 3.2. In this case the programs do not read the queue and the lists of threads.
 	Before33 bool
-	// ExecutionContext is the distance in bytes from a native thread's thread pointer to its pointer to the execution
-	// context. ThreadOfEC is the offset in the execution context of the pointer to the rb_thread_t. It is -1 if
-	// ExecutionContext leads directly to the rb_thread_t.
+	// ExecutionContext is the distance in bytes from a native thread's thread pointer to the word that points to its
+	// execution context. ThreadOfEC is the offset, in the execution context, of the pointer to the rb_thread_t.
+	// ThreadOfEC is -1 if the word points directly to the rb_thread_t.
 	ExecutionContext int64
 	ThreadOfEC       int
-	// Stacks is true if the control frames of threads that have waited are copied (Stack). ContextOfThread is the
-	// offset in an rb_thread_t of the pointer to its execution context, in bytes.
+	// Stacks is true if the programs copy the control frames of a thread that has waited (Stack). ContextOfThread is
+	// the offset in an rb_thread_t of the pointer to its execution context, in bytes.
 	Stacks          bool
 	ContextOfThread int
 	// SmallRing is true if many processes are followed at once. Each then has an eighth of the ring of a single
 	// process.
 	SmallRing bool
-	// Untried is true if the user also wants exact mode on a kind of processor on which it has never run.
+	// Untried is true if the user allows exact mode on a kind of processor on which it has never run.
 	Untried bool
 }

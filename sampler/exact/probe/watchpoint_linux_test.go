@@ -20,8 +20,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// watchpoints are hardware watchpoints of a process's threads. A record is made when a thread has written the owner of
-// the GVL (its Kind is Unlocked), or the end of the queue (Slept).
+// watchpoints are hardware watchpoints on two words of the scheduler, for all threads of a process. A write to the
+// owner of the GVL makes a record of Kind Unlocked. A write to the end of the queue makes a record of Kind Slept.
 type watchpoints struct {
 	target Target
 	fds    []int
@@ -122,7 +122,7 @@ func (p *watchpoints) drain(t *testing.T, to []exact.Record) []exact.Record {
 	}
 }
 
-// turns keeps which threads got the GVL, and since when they waited for it, as a Machine reports it.
+// turns collects the holds that a Machine reports: which thread got the GVL, and since when it had waited for it.
 type turns struct {
 	all  []toldTurn
 	open map[int32]*toldTurn
@@ -165,14 +165,14 @@ func (k *turns) end(x *toldTurn, c *exact.Change) {
 	delete(k.open, c.TID)
 }
 
-// watchedTurn is a hold between two writes of the owner. queuedNS is when the thread queued. It is zero if the thread
-// did not queue.
+// watchedTurn is a hold as the watchpoints show it: the time between two writes of the owner. queuedNS is when the
+// thread entered the queue. It is zero if the thread did not queue.
 type watchedTurn struct {
 	tid                    int32
 	fromNS, toNS, queuedNS int64
 }
 
-// turnsOf makes holds of the records of watchpoints.
+// turnsOf finds the holds in records of watchpoints.
 func turnsOf(t *testing.T, records []exact.Record) []watchedTurn {
 	t.Helper()
 	slices.SortFunc(records, func(a, b exact.Record) int { return cmp.Compare(a.NS, b.NS) })
@@ -208,13 +208,15 @@ func turnsOf(t *testing.T, records []exact.Record) []watchedTurn {
 	return turns
 }
 
-// TestTurnsByWatchpoints: up to 3.2, Ruby reports no holds. Hardware watchpoints on the owner and on the queue show
-// them. The records have the same threads in the same order. Each hold of the records begins after a write of the owner
-// and before the next write. It ends between the next write and the next hold. If a thread has queued, its wait is just
-// before its hold. This order holds for any delay of a thread, so no result is by chance. But watchpoints can miss
-// writes. The kernel runs no program at a watchpoint while the processor runs another program, or while a process reads
-// a map. (See bpf_overflow_handler and bpf_disable_instrumentation, Linux 6.18.) Other tests read maps at the same
-// time. The kernel counts such a hit nevertheless, which shows the gap.
+// TestTurnsByWatchpoints: up to 3.2, Ruby itself reports no holds to compare with. So hardware watchpoints on the owner
+// and on the queue show the holds. The records of the probes must have the same threads in the same order. Each hold of
+// the records begins after a write of the owner and before the next write. It ends between the next write and the next
+// hold. If a thread has queued, its wait is just before its hold. This order holds for any delay of a thread, so no
+// result is by chance.
+//
+// But watchpoints can miss writes. The kernel runs no program at a watchpoint while the processor runs another program,
+// or while a process reads a map. (See bpf_overflow_handler and bpf_disable_instrumentation, Linux 6.18.) Other tests
+// read maps at the same time. The kernel still counts a hit without a program, which shows the gap.
 func TestTurnsByWatchpoints(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -259,7 +261,8 @@ func recordTurns(t *testing.T, w *watched) (truth, records []exact.Record, misse
 		t.Fatal(err)
 	}
 	defer p.Close()
-	// A hold has at least four records. On a full machine, the least number of records can take longer.
+	// A hold has at least four records, so enough records have enough holds. On a full machine, it can take longer than
+	// the usual time to get the least number of records.
 	const enough, least, longest = 20_000, 500, 4 * time.Second
 	for began := time.Now(); len(records) < enough && (time.Since(began) < longest || len(truth) < least && time.Since(began) < w.Ruby.Timeout()); time.Sleep(5 * time.Millisecond) {
 		truth = points.drain(t, truth)
@@ -298,7 +301,8 @@ func compareTurns(t *testing.T, want []watchedTurn, records []exact.Record) {
 		m.Feed(&records[i])
 	}
 	slices.SortFunc(k.all, func(a, b toldTurn) int { return cmp.Compare(a.fromNS, b.fromNS) })
-	// The first holds may have begun before all probes were set, and the last ones still go on.
+	// Do not compare the first holds, which may have begun before all probes were set, nor the last ones, which have
+	// not ended.
 	if len(want) < 20 || len(k.all) < 20 {
 		t.Fatalf("%d turns by watchpoints, %d by records", len(want), len(k.all))
 	}

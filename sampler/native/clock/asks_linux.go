@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// MaxAsks limits how many stacks of a process are copied in a second. The ring has room for this number. maxEvents
-	// limits how many calls that give memory back or move it are reported in a second, for each process.
+	// MaxAsks limits how many stacks of a process are copied in a second. The ring has room for this many. maxEvents
+	// limits how many other calls of a process are reported in a second: calls that give memory back or move it.
 	MaxAsks, maxEvents = 100, 4000
 	// maxError is the largest error number of a system call (include/linux/err.h).
 	maxError = 4095
 )
 
-// Ask is a system call that changed what memory a process has mapped, such as mmap(2).
+// Ask is a system call, such as mmap(2), that changed which memory a process has mapped.
 type Ask struct {
 	Kind AskKind
 	// Address and Bytes are the begin and the length of the memory. After mremap(2), From and FromBytes are its begin
@@ -28,7 +28,7 @@ type Ask struct {
 // AskKind is what a call did to the process's memory.
 type AskKind uint64
 
-// The kinds of calls. AskMore gives the process memory, AskGone takes it, and AskMoved moves it.
+// The kinds of calls. AskMore gives the process memory, AskGone takes memory from it, and AskMoved moves memory.
 const (
 	AskNone AskKind = iota
 	AskMore
@@ -65,9 +65,9 @@ func decodeCode(b []byte) (kind AskKind, ns int64, ok bool) {
 // sharedAsks has the program that all Feeds of FollowAsks share.
 var sharedAsks bpf.Shared[*timer]
 
-// FollowAsks copies the stacks of threads that request memory from the kernel, until Close. Threads do so with mmap,
-// mremap and brk. malloc also uses mprotect, to make more of an arena usable. The errors are the same as Follow's.
-// Until Close, each system call of each process on the machine takes a little longer.
+// FollowAsks copies the stacks of threads that request memory from the kernel, until Close. The requests are mmap,
+// mremap and brk. mprotect is a request, too, because malloc uses it to make more of an arena usable. The errors are
+// the same as Follow's. Until Close, each system call of each process on the machine takes a little longer.
 func FollowAsks(target Target) (*Feed, error) { return follow(&sharedAsks, target, openAsks) }
 
 func openAsks() (*timer, error) {
@@ -103,8 +103,8 @@ const (
 	argThird, argFirst, argSecond, argFourth = 1, 5, 4, 10
 )
 
-// chooseCalls is the part of the program that ends it unless a call changed the mappings. Afterwards R6 has the
-// address of the registers, R7 the call's result, and R8 its number.
+// chooseCalls is the first part of the program. It ends the program unless the call can have changed the mappings.
+// Afterwards R6 has the address of the registers, R7 the call's result, and R8 its number.
 func (p *places) chooseCalls() asm.Instructions {
 	return asm.Instructions{
 		asm.LoadMem(asm.R6, asm.R1, 0, asm.DWord),
@@ -116,8 +116,8 @@ func (p *places) chooseCalls() asm.Instructions {
 	}
 }
 
-// asked is the part of the program that stores the Ask of a call. The program continues behind it only if the call
-// requests memory and its stack is to be copied.
+// asked is the part of the program that stores what a call did (Ask). If the call requests memory and its stack is to
+// be copied, the program continues after this part. Otherwise the program ends here.
 func (p *places) asked(ring int) (ins asm.Instructions) {
 	arg := func(to asm.Register, n int) asm.Instruction {
 		return asm.LoadMem(to, asm.R6, p.registers[n], asm.DWord)
@@ -158,9 +158,9 @@ func (p *places) asked(ring int) (ins asm.Instructions) {
 	add(store(askBytes, asm.R1))
 	kind(AskGone, "event")
 
-	// An arena of malloc has 64 MB, and begins at a multiple of 64 MB. A word in its head is the number of bytes that
-	// were usable before this call (struct _heap_info, mprotect_size, glibc malloc/arena.c). In a new arena, the word
-	// is zero, and its page is not in memory yet.
+	// mprotect counts only if it makes more of an arena of malloc usable. An arena has 64 MB, and begins at a multiple
+	// of 64 MB. A word in its head is the number of bytes that were usable before this call (struct _heap_info,
+	// mprotect_size, glibc malloc/arena.c). In a new arena, the word is zero, and its page is not in memory yet.
 	add(arg(asm.R1, argThird).WithSymbol("mprotect"), asm.JNE.Imm(asm.R1, readWrite, "end"),
 		arg(asm.R8, argFirst), asm.RSh.Imm(asm.R8, arenaShift), asm.LSh.Imm(asm.R8, arenaShift),
 		asm.Mov.Reg(asm.R3, asm.R8), asm.Add.Imm(asm.R3, arenaMapped))
@@ -175,15 +175,15 @@ func (p *places) asked(ring int) (ins asm.Instructions) {
 	add(store(askBytes, asm.R1), arg(asm.R1, argFourth), arg(asm.R2, argThird), asm.JSet.Imm(asm.R1, mapAnonymous, "anonymous"),
 		asm.And.Imm(asm.R2, protExec), asm.JEq.Imm(asm.R2, 0, "end"))
 	kind(askCode, "report")
-	// Memory without access (PROT_NONE) is only reserved, so it does not count. A thread's stack does not count
-	// either, because most of it stays unused.
+	// Memory without access (PROT_NONE) is only reserved, so the call is not a request for memory. A thread's stack
+	// does not count either, because most of it stays unused.
 	add(asm.JEq.Imm(asm.R2, 0, "reserved").WithSymbol("anonymous"), asm.JSet.Imm(asm.R1, mapStack, "reserved"), asm.Ja.Label("asks"),
 		asm.And.Imm(asm.R1, mapFixed).WithSymbol("reserved"), asm.JEq.Imm(asm.R1, 0, "end"))
 	kind(AskGone, "event")
 
-	// spend adds one to the counter at place in the target's data, which counts the calls of this second. If the
-	// counter is already at most, the program jumps to the label full instead. have is a label within the code of
-	// spend.
+	// spend emits the instructions that limit calls per second. The counter at place in the target's data counts the
+	// calls of this second. If it has reached most, the program jumps to the label full. Otherwise it adds one. have is
+	// a label within these instructions.
 	spend := func(place int16, most int32, have, full string) {
 		add(asm.LoadMem(asm.R0, asm.RFP, nsAt, asm.DWord), asm.LoadMem(asm.R1, asm.R9, targetSecond, asm.DWord),
 			asm.Mov.Reg(asm.R2, asm.R0), asm.Sub.Reg(asm.R2, asm.R1),

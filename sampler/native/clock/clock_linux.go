@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// ringBytes is the size of the ring if each CPU copies 49 stacks a second. It has room for 36 stacks, which 14
-	// busy CPUs make between two reads. fastRingBytes is its size for a faster clock.
+	// ringBytes is the size of the ring if the clock ticks 49 times a second on each CPU. It has room for 36 stacks,
+	// which 14 busy CPUs make between two reads. fastRingBytes is the size for a faster clock.
 	ringBytes, fastRingBytes = 2 << 20, 8 << 20
-	// maxPending bounds the stacks of all processes that wait to be taken.
+	// maxPending bounds how many stacks of all processes wait until Drain takes them.
 	maxPending = fastRingBytes / entrySize
 )
 
-// timer has the program in the kernel. There is one for all processes that ddtop follows.
+// timer has the program in the kernel. All processes that ddtop follows share one timer.
 type timer struct {
 	bpf.Programs
 	mu      sync.Mutex
@@ -31,7 +31,7 @@ type timer struct {
 	ring    *bpf.Ring
 	// asks is true if the program runs at the end of system calls instead of at ticks of a clock.
 	asks bool
-	// records has the records of each CPU. recordsNS is when they were last read.
+	// records has what the kernel has recorded about mappings, for each CPU. recordsNS is when it was last read.
 	records   []records
 	recordsNS int64
 	feeds     map[uint32]*Feed
@@ -40,16 +40,18 @@ type timer struct {
 // shared is the timer that all Feeds of Follow share.
 var shared bpf.Shared[*timer]
 
-// Feed has the stacks of one process. It is for one goroutine at a time.
+// Feed receives the stacks of one process. It is for one goroutine at a time.
 type Feed struct {
 	shared *bpf.Shared[*timer]
 	t      *timer
 	target Target
-	// pending are stacks that were taken from the ring, also by another process's Feed. spare is memory for them.
+	// pending are stacks of this process that were taken from the ring, and that Drain has not passed on yet. Another
+	// process's Feed may have taken them. spare is memory for further stacks.
 	pending, spare []Sample
 	// dropped is how many stacks had no room in pending.
 	dropped uint64
-	// changes are the times in which the process has mapped code of files, in the order in which they became known.
+	// changes are the periods in which the process has mapped code of files, in the order in which ddtop learned of
+	// them.
 	changes []change
 }
 
@@ -63,8 +65,8 @@ func Check() error {
 	return m.CheckRegisters()
 }
 
-// Try loads the program, starts its clock and ends both again. This shows what the kernel, a container or a security
-// module forbids. The errors are the same as Follow's.
+// Try loads the program, starts its clock, and ends both again. So it shows whether the kernel, a container or a
+// security module forbids this. The errors are the same as Follow's.
 func Try() error { return shared.Try(func() (*timer, error) { return open(Hz) }) }
 
 // Follow copies the stacks of a process's running threads until Close, hz times a second on each CPU. If ddtop already
@@ -111,8 +113,8 @@ func (f *Feed) Close() error {
 	})
 }
 
-// Drain passes the stacks that were copied since the last call to emit. A Sample is valid only during the call. Other
-// Feeds continue meanwhile, because emit may read the process's memory, which can hang.
+// Drain passes the stacks that were copied since the last call to emit. A Sample is valid only during the call of emit.
+// emit may read the process's memory, which can hang. So Drain does not block other Feeds meanwhile.
 func (f *Feed) Drain(emit func(*Sample)) error {
 	list, err := f.take()
 	for i := range list {
@@ -124,7 +126,7 @@ func (f *Feed) Drain(emit func(*Sample)) error {
 	return nil
 }
 
-// take takes what the ring has for all Feeds, and returns the stacks of f.
+// take reads what the ring has for all Feeds, and returns the stacks for f.
 func (f *Feed) take() ([]Sample, error) {
 	t := f.t
 	t.mu.Lock()
@@ -135,8 +137,8 @@ func (f *Feed) take() ([]Sample, error) {
 	return list, err
 }
 
-// readRing empties the ring, and keeps each entry until the Drain of its Feed. Stacks of f always have room, and
-// stacks of other Feeds only if hasRoom allows it. f may be nil. The caller holds mu.
+// readRing empties the ring. It keeps each entry in the Feed of its process until Drain. There is always room for
+// stacks of f, but for stacks of other Feeds only if hasRoom allows it. f may be nil. The caller holds mu.
 func (t *timer) readRing(f *Feed) error {
 	return t.ring.Read(func(b []byte) error {
 		tgid, err := tgidOf(b)
@@ -155,7 +157,7 @@ func (t *timer) readRing(f *Feed) error {
 	})
 }
 
-// mostPending is how many stacks, and calls without a stack, may wait to be taken.
+// mostPending is how many entries of the ring, stacks and calls without a stack, may wait until Drain takes them.
 func (t *timer) mostPending() int {
 	if t.asks {
 		return maxPending + maxEvents
@@ -163,7 +165,7 @@ func (t *timer) mostPending() int {
 	return maxPending
 }
 
-// hasRoom reports whether one more stack may wait until Drain. If not, it counts the stack as dropped.
+// hasRoom reports whether the Feed may keep one more stack until Drain. If not, it counts the stack as dropped.
 func (f *Feed) hasRoom(most int) bool {
 	if len(f.pending) < most {
 		return true
@@ -275,7 +277,7 @@ func (t *timer) start(program *ebpf.Program, periodNS uint64) error {
 	})
 }
 
-// places are the places in this kernel of the fields that the program reads, in bytes from the start of their struct.
+// places are the offsets of the fields of this kernel's structs that the program reads, in bytes.
 type places struct {
 	threadPointer int16
 	registers     [native.NumRegisters]int16
@@ -343,7 +345,8 @@ func (p *places) program(targets, ring int, filter, event asm.Instructions) asm.
 		asm.StoreMem(asm.RFP, threadAt, asm.R1, asm.DWord),
 		asm.FnGetCurrentTaskBtf.Call(),
 		asm.LoadMem(asm.R7, asm.R0, p.threadPointer, asm.DWord))
-	// plus reads the word at R7 plus an offset that the target gives. If the word cannot be read, it is 0.
+	// plus emits the instructions that read a word of the process's memory. The word is at R7 plus an offset, which is
+	// in the target's data. If the word cannot be read, it is 0.
 	plus := func(field, to int16) {
 		ins = append(ins, asm.Mov.Reg(asm.R3, asm.R7), asm.LoadMem(asm.R1, asm.R9, field, asm.DWord), asm.Add.Reg(asm.R3, asm.R1))
 		ins = append(ins, bpf.ReadTo(to, 8)...)
@@ -384,8 +387,9 @@ func count(place int32, symbol string) asm.Instructions {
 		asm.Add.Imm(asm.R2, place), asm.StoreXAdd(asm.R2, asm.R1, asm.DWord)}
 }
 
-// also emits the instructions that append the registers and the C stack to the Ruby stack in R8. If calls is true,
-// they also append the words of an Ask. They jump to the label end at the first page of the C stack that is missing.
+// also emits the instructions that append the registers and the C stack to the copy of the Ruby stack in R8. If calls
+// is true, they also append the words of an Ask. At the first page of the C stack that is not in memory, they jump to
+// the label end.
 func (p *places) also(calls bool, end string) asm.Instructions {
 	ins := asm.Instructions{
 		asm.Mov.Reg(asm.R7, asm.R8), asm.Add.Imm(asm.R7, bpf.StackSize),
@@ -403,7 +407,7 @@ func (p *places) also(calls bool, end string) asm.Instructions {
 	}
 	ins = append(ins, asm.LoadMem(asm.R6, asm.R7, 8*native.StackPointer, asm.DWord), asm.Sub.Imm(asm.R6, redZone),
 		asm.Mov.Imm(asm.R1, 0), asm.StoreMem(asm.R7, morePieces, asm.R1, asm.DWord))
-	// The stack is copied in pieces, because one read of it all would fail at the first missing page.
+	// Copy the stack in pieces. A single copy of the whole stack would fail if one page is not in memory.
 	for i := range int32(maxPieces) {
 		ins = append(ins,
 			asm.Mov.Reg(asm.R1, asm.R7), asm.Add.Imm(asm.R1, moreHead+i*pieceBytes), asm.Mov.Imm(asm.R2, pieceBytes),

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/bpf"
 )
 
-// TestFollow: the program passes the kernel's check. All Feeds share the program, and a process cannot be followed
-// twice at once.
+// TestFollow: the kernel's verifier accepts the program. All Feeds share the program, and the same process cannot be
+// followed twice at once.
 func TestFollow(t *testing.T) {
 	if err := Check(); err != nil {
 		t.Skip(err)
@@ -63,7 +63,8 @@ func following(t *testing.T, follow func(Target) (*Feed, error)) {
 	}
 }
 
-// TestDroppedStacksAreCounted: the number of a process's waiting stacks is bounded, and each dropped stack is counted.
+// TestDroppedStacksAreCounted: only a limited number of a process's stacks may wait for Drain. Each further stack is
+// dropped and counted.
 func TestDroppedStacksAreCounted(t *testing.T) {
 	f := &Feed{pending: make([]Sample, maxPending/2-1)}
 	if !f.hasRoom(maxPending/2) || f.dropped != 0 {
@@ -77,7 +78,8 @@ func TestDroppedStacksAreCounted(t *testing.T) {
 	}
 }
 
-// FuzzSample: for any content of the ring, a Sample has no more bytes than were copied.
+// FuzzSample: for any content of the ring, decoding returns an error or a Sample that has no more bytes than were
+// copied.
 func FuzzSample(f *testing.F) {
 	entry := make([]byte, entrySize)
 	binary.LittleEndian.PutUint64(entry[bpf.StackSize+morePieces:], 1<<40)

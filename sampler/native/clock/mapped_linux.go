@@ -12,17 +12,20 @@ import (
 )
 
 const (
-	// recordPages is the number of pages for the records of one CPU. The kernel wants a power of two. There is room
-	// for more than 70 mappings between two reads. A program makes about as many when it starts with 70 libraries.
+	// recordPages is the number of pages for the records of one CPU. It must be a power of two. The pages have room for
+	// the records of more than 70 mappings between two reads. A program makes about as many when it starts with 70
+	// libraries.
 	recordPages = 4
-	// maxChanges limits the periods that are kept for one process. If there are more, the first two become one.
+	// maxChanges limits the periods that are kept for one process. If there are more, the oldest two are merged into
+	// one.
 	maxChanges = 64
-	// maxRecord is the largest size of a record, in bytes: a path of 4,096 bytes and the fields around it. If less
-	// room is left for records, one may have been lost. The kernel reports this only when it writes the next one.
+	// maxRecord is the largest size of a record, in bytes: a path of 4,096 bytes and the fields around it. If less room
+	// than this is left, a record may have been lost. The kernel reports the loss only when it writes the next record.
 	maxRecord = 4096 + 256
 )
 
-// The layout of records (linux/perf_event.h, PERF_RECORD_MMAP2). Each ends with its time (sample_id_all).
+// The layout of the kernel's records about mappings (linux/perf_event.h, PERF_RECORD_MMAP2). The last word of each
+// record is its time (sample_id_all).
 const (
 	recordType, recordSize, recordHead = 0, 6, 8
 	recordPID, recordInode             = 8, 48
@@ -30,10 +33,10 @@ const (
 	recordTime                         = 8
 )
 
-// change is a period in which a process has mapped code of a file, in ns.
+// change is a period, in ns, in which a process has mapped code of a file. The exact time is not known.
 type change struct{ from, to int64 }
 
-// records are what one CPU has recorded about memory that processes map as code.
+// records are the kernel's records, from one CPU, of processes that have mapped memory as code.
 type records struct{ page, data []byte }
 
 func openRecords(clock int) (r records, err error) {
@@ -47,8 +50,8 @@ func openRecords(clock int) (r records, err error) {
 
 func (r *records) close() error { return unix.Munmap(r.page) }
 
-// read calls the function each for every mapping of a file's code: with the process that made it, and with the time.
-// It calls the function lost if records are missing.
+// read calls the function each for every recorded mapping of a file's code, with the process that made it and with the
+// time. It calls the function lost if records are missing.
 func (r *records) read(each func(pid uint32, ns int64), lost func()) {
 	head := (*unix.PerfEventMmapPage)(unsafe.Pointer(&r.page[0]))
 	from, to := atomic.LoadUint64(&head.Data_tail), atomic.LoadUint64(&head.Data_head)
@@ -67,7 +70,7 @@ func (r *records) read(each func(pid uint32, ns int64), lost func()) {
 	eachRecord(b, each, lost)
 }
 
-// eachRecord does what read does, with the records in b.
+// eachRecord does the work of read for the records in b.
 func eachRecord(b []byte, each func(pid uint32, ns int64), lost func()) {
 	for len(b) > 0 {
 		n := 0
@@ -130,8 +133,8 @@ func (f *Feed) changed(c change) {
 	}
 }
 
-// Steady reports whether the process has mapped no code of files between two times, in ns of CLOCK_MONOTONIC. Otherwise
-// an address can belong to another file than before. Nothing is known of the time before Follow.
+// Steady reports whether the process has mapped no code of files between two times, in ns of CLOCK_MONOTONIC. If it has
+// mapped code, an address can belong to another file than before. The result is not known for times before Follow.
 func (f *Feed) Steady(from, to int64) (bool, error) {
 	t := f.t
 	t.mu.Lock()

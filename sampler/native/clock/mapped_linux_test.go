@@ -18,8 +18,8 @@ func timeNS(t *testing.T) int64 {
 	return now
 }
 
-// TestSteady: if the process maps a file as code between two times, it is not steady between them. Before and after, it
-// is steady. Memory without a file, and other processes, do not count.
+// TestSteady: if the process maps a file as code, Steady returns false for a period that includes this time, and true
+// for periods before and after. Memory without a file, and mappings of other processes, do not count.
 func TestSteady(t *testing.T) {
 	if err := Check(); err != nil {
 		t.Skip(err)
@@ -67,7 +67,8 @@ func TestSteady(t *testing.T) {
 	steady(f, before, after, false)
 	steady(f, after, timeNS(t), true)
 	steady(other, began, timeNS(t), true)
-	// These mappings exceed the kernel's room for records. So no process is known to be steady.
+	// The process makes more mappings than the kernel has room to record. Records are lost, so Steady must return false
+	// for every process.
 	for range recordPages * os.Getpagesize() / leastMapped {
 		mapCode(int(program.Fd()), 0)
 	}
@@ -86,7 +87,7 @@ func TestSteady(t *testing.T) {
 	steady(f, end-50, end, false)
 }
 
-// FuzzRecords: for any records of the kernel, reading ends. Only mappings of files are reported.
+// FuzzRecords: for any records, eachRecord ends, and reports only mappings of files.
 func FuzzRecords(f *testing.F) {
 	record := func(kind uint32, size, inode int) []byte {
 		b := make([]byte, size)

@@ -8,13 +8,14 @@ import (
 	"github.com/ddtop/ddtop/sampler/native"
 )
 
-// Hz is how often the stack of a running thread is copied by default. It must not divide the rates of kernel ticks.
-// Otherwise copies and ticks would stay in step.
+// Hz is how often per second the stack of a running thread is copied by default. It must not divide the rates of kernel
+// ticks. Otherwise the copies would always be made at the same moment between two kernel ticks.
 const Hz = 49
 
-// Target is a process, and where in its memory the program in the kernel finds the data that it reads.
+// Target describes a process to the program in the kernel: where in the process's memory it finds the data that it
+// reads.
 type Target struct {
-	// PID is the process's number, which must be the same for ddtop and for the kernel.
+	// PID is the process's number. It must be the same in ddtop's PID namespace and in the kernel's first one.
 	PID int
 	// These fields have the same meaning as in tracer.Target: ExecutionContext, ThreadOfEC, ContextOfThread, Owner,
 	// Collector, CollectsShift and CollectsBits.
@@ -22,12 +23,12 @@ type Target struct {
 	ThreadOfEC, ContextOfThread int
 	Owner, Collector            uint64
 	CollectsShift, CollectsBits uint
-	// Break is the end of the memory that brk(2) manages. Zero means that there is none yet.
+	// Break is the end of the memory that brk(2) manages. Zero means that the process has no such memory yet.
 	Break uint64
 }
 
-// The kernel's map of targets has one value for each process. These are the offsets of the words in the value. The
-// program in the kernel reads some of them, and counts in others.
+// The kernel's map of targets has one value for each process. These are the offsets of the words in the value. Some
+// words tell the program where to read, and others are its counters.
 const (
 	targetContext = 8 * iota
 	targetThreadOfEC
@@ -57,14 +58,15 @@ func (t *Target) encode() []byte {
 }
 
 const (
-	// maxPieces and pieceBytes bound the bytes of a C stack that are copied: 16 KB. On Rails 8 KB reach the
+	// maxPieces and pieceBytes bound the size of the C stack that is copied to 16 KB. On Rails the first 8 KB reach the
 	// interpreter's loop in all but one of a thousand stacks.
 	maxPieces, pieceBytes = 16, 1024
 	// redZone is how many bytes below the stack pointer a function may use (psABI, "The Stack Frame").
 	redZone = 128
 )
 
-// What follows the copy of a Ruby stack in its entry of the ring: the registers, these words, and the C stack.
+// In an entry of the ring, these words follow the copy of the Ruby stack and the registers. The C stack comes after
+// them.
 const (
 	moreThread = 8 * (native.NumRegisters + iota)
 	moreOwner
@@ -77,7 +79,7 @@ const (
 	entrySize = bpf.StackSize + moreSize
 )
 
-// Sample is a thread at an instant at which it ran.
+// Sample is what was copied of a thread at an instant at which it ran.
 type Sample struct {
 	// Stack is the thread's Ruby stack. Like Native, it points into the bytes that the Sample was decoded from.
 	bpf.Stack
@@ -91,11 +93,12 @@ type Sample struct {
 	Holds, Collects bool
 	// Alone is true for a thread that Ruby does not know. It has no Ruby stack.
 	Alone bool
-	// Ask is the call, if the Feed was made by FollowAsks. A call that gives memory back or moves it has no stack.
+	// Ask is the system call at which the sample was made, if the Feed comes from FollowAsks. For a call that gives
+	// memory back or moves it, the Sample has no stack.
 	Ask Ask
 }
 
-// decode makes a Sample of the bytes that the program has put into the ring.
+// decode makes a Sample from the bytes that the program has put into the ring.
 func (t *Target) decode(b []byte, s *Sample) (err error) {
 	if len(b) == callSize {
 		*s = Sample{Stack: bpf.Stack{NS: int64(binary.LittleEndian.Uint64(b[callNS:]))}, Ask: decodeAsk(b)}
@@ -126,13 +129,13 @@ func (t *Target) decode(b []byte, s *Sample) (err error) {
 
 // Counts are the counters that the program in the kernel keeps for a process.
 type Counts struct {
-	// Ticks counts how often a Ruby thread ran at a tick. Copied counts the stacks that were copied. The others had no
-	// room in the ring, or were too large.
+	// Ticks counts how often a Ruby thread ran at a tick. Copied counts how often its stack was copied. Otherwise the
+	// ring had no room for the stack, or the stack was too large.
 	Ticks, Copied uint64
 	// BusyNS is how long the program has run in the kernel, in ns.
 	BusyNS int64
-	// Calls counts the calls that asked the kernel for memory, and Asked the bytes. Calls without a stack count, too.
-	// Unseen counts the calls that gave memory back or moved it, and for which there is no Sample. All are zero unless
-	// the Feed is of FollowAsks.
+	// Calls counts the calls that asked the kernel for memory, and Asked the bytes. Both include calls whose stack was
+	// not copied. Unseen counts the calls that gave memory back or moved it, and for which there is no Sample. All are
+	// zero unless the Feed comes from FollowAsks.
 	Calls, Asked, Unseen uint64
 }

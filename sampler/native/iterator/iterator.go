@@ -16,8 +16,8 @@ const uninterruptible = 2
 // Thread has the registers of a sleeping thread.
 type Thread struct {
 	Registers native.Registers
-	// Turns is how often the thread got a CPU, as in task/TID/schedstat. While Turns is the same, the thread has not
-	// moved, and the registers are valid.
+	// Turns is how often the thread has got a CPU, as in task/TID/schedstat. While Turns is the same, the thread has
+	// not run, so the registers are still valid.
 	Turns int64
 	// Call is the number of the system call in which the thread sleeps, or negative if it sleeps outside one.
 	Call int64
@@ -35,7 +35,7 @@ const (
 	recordSize = recordRegisters + 8*native.NumRegisters
 )
 
-// decode adds the threads in records of the program to a map by TID.
+// decode adds the threads in the program's records to the map to. The key is the TID.
 func decode(b []byte, to map[int32]Thread) error {
 	if len(b)%recordSize != 0 {
 		return fmt.Errorf("%d bytes of threads, of %d each", len(b), recordSize)

@@ -45,7 +45,8 @@ func Try() error {
 	return x.Close()
 }
 
-// Open loads the program for a process. The error is bpf.ErrKernel or bpf.ErrRights, or about a full machine.
+// Open loads the program for a process. The error is bpf.ErrKernel or bpf.ErrRights, or says that the machine lacks
+// memory or descriptors.
 func Open(pid int) (_ *Iterator, err error) {
 	if err := Check(); err != nil {
 		return nil, err
@@ -72,8 +73,8 @@ func Open(pid int) (_ *Iterator, err error) {
 	return x, nil
 }
 
-// attach makes an iterator over the threads of a process. Before Linux 6.1 it visits the threads of all processes.
-// Then the program skips all others.
+// attach makes an iterator over the threads of a process. Before Linux 6.1 the kernel visits the threads of all
+// processes, and the program skips the others.
 func attach(program, pid int) (fd int, err error) {
 	// These are the kernel's union bpf_attr for BPF_LINK_CREATE, and its bpf_iter_link_info.task (linux/bpf.h).
 	type taskInfo struct{ _, pid, _ uint32 } // fields tid, pid, pid_fd
@@ -93,7 +94,8 @@ func attach(program, pid int) (fd int, err error) {
 	return fd, err
 }
 
-// bpfCall makes the system call bpf with a command that returns a descriptor. The kernel closes it on exec.
+// bpfCall makes the system call bpf with a command that returns a descriptor. On exec the kernel closes this
+// descriptor.
 func bpfCall(command int, attr unsafe.Pointer, size uintptr) (fd int, err error) {
 	n, _, errno := unix.Syscall(unix.SYS_BPF, uintptr(command), uintptr(attr), size)
 	if errno != 0 {
@@ -102,8 +104,8 @@ func bpfCall(command int, attr unsafe.Pointer, size uintptr) (fd int, err error)
 	return int(n), nil
 }
 
-// Read reads the registers of all sleeping threads into to, by TID. It takes 1 to 2 µs for each thread. If a thread's
-// Turns are the same in two reads, the thread has not moved in between.
+// Read reads the registers of all sleeping threads into the map to, whose key is the TID. It takes 1 to 2 µs for each
+// thread. If a thread's Turns are the same in two reads, the thread has not run in between.
 func (x *Iterator) Read(to map[int32]Thread) error {
 	attr := struct{ link, flags uint32 }{link: uint32(x.link)}
 	fd, err := bpfCall(unix.BPF_ITER_CREATE, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
@@ -131,7 +133,7 @@ func (x *Iterator) Read(to map[int32]Thread) error {
 // Close removes the program from the kernel.
 func (x *Iterator) Close() error { return x.programs.Close() }
 
-// places has the offsets of the fields that the program reads in this kernel's structs, in bytes.
+// places has the offsets of the fields that the program reads, in the structs of this kernel, in bytes.
 type places struct {
 	tgid, tid, turns, onCPU, state int16
 	call                           int16
@@ -169,9 +171,9 @@ const (
 )
 
 // visit returns the instructions that run for each thread. They write a record if the thread sleeps and is not on a
-// CPU. The record has the registers that the kernel saved when the thread entered the kernel. It also has the number
-// of times that the thread got a CPU, which is read first. If the next record has a greater number, the thread may
-// have run while this one was made.
+// CPU. The record has the registers that the kernel saved when the thread entered the kernel. It also has the number of
+// times that the thread got a CPU, which is read first. If this number is greater in the next record, the thread may
+// have run while this record was made.
 func (p *places) visit(pid int32) asm.Instructions {
 	const record = -recordSize
 	ins := asm.Instructions{

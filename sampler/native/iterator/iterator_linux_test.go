@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/kernel"
 )
 
-// TestRead: the iterator gives the same stack pointer, program counter and switches of a sleeping thread as /proc. It
-// also gives the registers of the system call. It gives no threads of other processes.
+// TestRead: for a sleeping thread, the iterator returns the same stack pointer, program counter and number of turns as
+// /proc. It also returns the registers of the system call. It returns no threads of other processes.
 func TestRead(t *testing.T) {
 	if err := Check(); err != nil {
 		t.Skip(err)

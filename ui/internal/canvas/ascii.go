@@ -1,6 +1,6 @@
 package canvas
 
-// plain maps the screen's characters to ASCII, for terminals and fonts that lack them.
+// plain maps the screen's special characters to ASCII, for terminals and fonts that cannot show them.
 var plain = map[rune]rune{
 	'│': '|', '─': '-', '╭': '+', '╮': '+', '╰': '+', '╯': '+', '▌': '|', '·': '.', '…': '~', '⋯': '~', '–': '-',
 	'×': 'x', '≥': '>', '←': '<', '→': '>', '↑': '^', '↓': 'v', '▸': '>', '▾': 'v', '▲': '^', '▼': 'v', '●': '*', '■': '#',
@@ -8,8 +8,8 @@ var plain = map[rune]rune{
 	'▁': '_', '▂': '.', '▃': ',', '▄': '-', '▅': '=', '▆': '+', '▇': '*',
 }
 
-// ToASCII replaces every character outside ASCII: the screen's signs by similar ones, others by a question mark for
-// each column.
+// ToASCII replaces every character that is not ASCII. The screen's own signs become similar ASCII signs. Any other
+// character becomes one question mark for each column that it takes.
 func (g *Grid) ToASCII() {
 	for i := range g.cells {
 		c := &g.cells[i]

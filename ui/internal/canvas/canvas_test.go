@@ -62,8 +62,8 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// FuzzPut: no text, however hostile, is drawn outside of its rectangle or puts a control character on the screen. The
-// terminal library and the grid agree on the width of each line.
+// FuzzPut: whatever text is drawn, nothing appears outside of its rectangle, and no control character gets to the
+// screen. The terminal library and the grid agree on the width of each line.
 func FuzzPut(f *testing.F) {
 	for _, s := range []string{"http-1", "\x1b]52;c;aGk=\x07", "日本語日本語日本語", "e\u0301\u0301\u0301\u0301", "👨‍👩‍👧‍👦x", "a\u202eb\u0085", "\u1100\u1161\u11a8", "क्षि", "ﷺ", "\U000e0041", "ก็็็็", "🏳️‍🌈"} {
 		f.Add(s, 3, 9)
@@ -132,7 +132,7 @@ func TestString(t *testing.T) {
 	}
 }
 
-// TestStylesAreThoseOfLipgloss: the grid writes the same styles as Lip Gloss.
+// TestStylesAreThoseOfLipgloss: for each style the grid writes the same escape sequences as the library Lip Gloss.
 func TestStylesAreThoseOfLipgloss(t *testing.T) {
 	red, blue := RGB(0xff0000), RGB(0x0072b2)
 	for attr := range Reverse << 1 {
@@ -152,7 +152,8 @@ func TestStylesAreThoseOfLipgloss(t *testing.T) {
 	}
 }
 
-// parts returns the style sequences before the x, sorted and without duplicates. Lip Gloss sets underlining twice.
+// parts returns the style sequences before the character x, sorted and without duplicates. Duplicates occur because Lip
+// Gloss sets underlining twice.
 func parts(s string) string {
 	opened, _, _ := strings.Cut(s, "x")
 	found := regexp.MustCompile(`[34]8;2;\d+;\d+;\d+|\d+`).FindAllString(opened, -1)
@@ -160,7 +161,7 @@ func parts(s string) string {
 	return strings.Join(slices.Compact(found), " ")
 }
 
-// TestSequencesAreBounded: a frame with more styles than the cache holds is drawn correctly.
+// TestSequencesAreBounded: a picture may have more styles than the cache can hold. It is still drawn correctly.
 func TestSequencesAreBounded(t *testing.T) {
 	var g Grid
 	for i := range uint32(3) {
@@ -179,7 +180,7 @@ func TestSequencesAreBounded(t *testing.T) {
 	}
 }
 
-// TestWideCharactersAreMended: if one half of a wide character is overwritten, the other half becomes blank.
+// TestWideCharactersAreMended: if one half of a wide character is overwritten, its other half becomes a blank cell.
 func TestWideCharactersAreMended(t *testing.T) {
 	var g Grid
 	g.Reset(6, 1)
@@ -210,8 +211,8 @@ func BenchmarkString(b *testing.B) {
 	}
 }
 
-// FuzzWidth: a cleaned string has the same width by both methods of the terminal library. These are rune by rune, and
-// by grapheme clusters (terminals with mode 2027).
+// FuzzWidth: the terminal library can measure a string rune by rune, or by grapheme clusters (for terminals with mode
+// 2027). A cleaned string has the same width by both methods.
 func FuzzWidth(f *testing.F) {
 	for _, s := range []string{"http-1", "日本語", "e\u0301", "👨‍👩‍👧‍👦x", "\u1100\u1161\u11a8", "क्षि", "ﷺ", "ก็็็็", "🏳️‍🌈", "1️⃣", "©️", "ํ", "\u0903", "தமிழ்"} {
 		f.Add(s)
@@ -228,7 +229,7 @@ func FuzzWidth(f *testing.F) {
 	})
 }
 
-// TestSimpleCharactersAreSimple: each character that isSimple accepts is one column wide by every method.
+// TestSimpleCharactersAreSimple: each character that isSimple accepts is one column wide, by every method of measuring.
 func TestSimpleCharactersAreSimple(t *testing.T) {
 	n := 0
 	for r := rune(0); r < 0x10000; r++ {

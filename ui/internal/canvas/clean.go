@@ -9,11 +9,11 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// width measures runes the way terminals do outside East Asian legacy locales: ambiguous characters (│, █, ·) take one
-// column. It does not look at the environment, so a picture is the same everywhere.
+// width measures runes as terminals do outside East Asian legacy locales: ambiguous characters (│, █, ·) take one
+// column. It ignores the environment variables, so a picture is the same on every machine.
 var width = &runewidth.Condition{EastAsianWidth: false, StrictEmojiNeutral: true}
 
-// maxCombining bounds the marks kept on one base character.
+// maxCombining bounds how many combining marks are kept on one base character.
 const maxCombining = 3
 
 // RuneWidth returns the number of columns that a rune takes after Clean: 0, 1 or 2.
@@ -45,11 +45,12 @@ func slowWidth(s string) int {
 }
 
 // Clean makes any string, such as a thread's name, safe to draw. Control characters become their Unicode pictures (␛
-// for ESC), and invalid UTF-8 becomes U+FFFD. It drops everything that reorders text, or whose width differs between
+// for ESC), and invalid UTF-8 becomes U+FFFD. Clean drops everything that reorders text, or whose width differs between
 // terminals: format characters (bidi overrides, joiners, zero-width spaces), variation selectors, tags and skin tones.
-// Regional indicators become letters. Combining marks stay, at most three on a base character. Some terminals measure
-// text by runes, others by grapheme clusters (mode 2027), so both must give the same width. If a cluster has two
-// widths, only its first rune is kept.
+// Regional indicators become letters. Combining marks stay, at most three on a base character.
+//
+// Some terminals measure text by runes, others by grapheme clusters (mode 2027), so both methods must give the same
+// width. If the two widths of a cluster differ, only its first rune is kept.
 func Clean(s string) string {
 	if isSimple(s) {
 		return s
@@ -73,7 +74,8 @@ func Clean(s string) string {
 	return Clean(b.String()) // a dropped character may have separated two clusters; each round is shorter
 }
 
-// firstThatAgrees returns a cluster's first rune. It returns "" if terminals disagree even on the width of this rune.
+// firstThatAgrees returns a cluster's first rune. It returns "" if terminals do not agree even on the width of this
+// rune.
 func firstThatAgrees(cluster string) string {
 	_, n := utf8.DecodeRuneInString(cluster)
 	if first := cluster[:n]; n < len(cluster) && slowWidth(first) == ansi.StringWidth(first) {
@@ -117,8 +119,8 @@ func cleanRunes(s string) string {
 	return b.String()
 }
 
-// isSimple reports whether s has only characters of one column that never join others, such as the screen's own. It is
-// the fast path for most texts.
+// isSimple reports whether s has only characters that are one column wide and never join others, such as the characters
+// of the screen's own texts. Most texts are simple, and Clean returns them quickly.
 func isSimple(s string) bool {
 	for _, r := range s {
 		switch {
@@ -172,9 +174,9 @@ func CutLeft(s string, w int) string {
 	return "…"
 }
 
-// CutName shortens the name of a thread or a process to at most w columns. The number at its end stays, because
-// threads of one pool differ only in it. The word before the number stays if there is room: "puma…tp 003". Without any
-// number the last word stays: "puma srv…reaper".
+// CutName shortens the name of a thread or a process to at most w columns. It keeps a number at the end, because the
+// names of threads in one pool differ only in this number. If there is room, it also keeps the word before the number:
+// "puma…tp 003". In a name without any number it keeps the last word: "puma srv…reaper".
 func CutName(s string, w int) string {
 	s = Clean(s)
 	switch {
@@ -201,7 +203,7 @@ func CutName(s string, w int) string {
 	return CutLeft(s, w)
 }
 
-// cutBefore shortens s to w columns by cutting before tail, which is the end of s.
+// cutBefore shortens s to w columns. tail is the end of s, which is kept. The part before it is cut.
 func cutBefore(s, tail string, w int) string {
 	head := strings.TrimSuffix(Cut(s, w-slowWidth(tail)), "…")
 	return strings.TrimRight(head, " ") + "…" + tail

@@ -75,8 +75,8 @@ func (a Area) Sub(x, y, w, h int) Area {
 // Row returns one row of the area.
 func (a Area) Row(y int) Area { return a.Sub(0, y, a.W, 1) }
 
-// Put draws s from x on and returns the column behind it. A wide character that would be cut in half at the edge
-// becomes a space.
+// Put draws s, beginning at column x, and returns the column after it. A wide character that would be cut in half at
+// the edge becomes a space.
 func (a Area) Put(x, y int, s string, st Style) int {
 	if y < 0 || y >= a.H {
 		return x + Width(s)
@@ -146,7 +146,7 @@ func (a Area) Restyle(f func(Style) Style) {
 	})
 }
 
-// RestyleRunes is Restyle for styles that also depend on the rune.
+// RestyleRunes is like Restyle, but the new style can also depend on the cell's character.
 func (a Area) RestyleRunes(f func(rune, Style) Style) {
 	for y := range a.H {
 		row := a.g.cells[(a.Y+y)*a.g.W+a.X:]
@@ -201,7 +201,7 @@ func (g *Grid) Copy(from *Grid) {
 	g.cells = append(g.cells[:0], from.cells...)
 }
 
-// Text returns the grid without any style, for screen.txt.
+// Text returns the grid as plain text, which is saved as screen.txt.
 func (g *Grid) Text() string {
 	b := make([]byte, 0, g.W*g.H*2)
 	for y := range g.H {

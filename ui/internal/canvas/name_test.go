@@ -2,8 +2,8 @@ package canvas
 
 import "testing"
 
-// TestCutNameKeepsTheNumber: a name is cut before its number or last word, which differs between similar threads or
-// processes.
+// TestCutNameKeepsTheNumber: CutName keeps the number or the last word of a name, because similar threads or processes
+// differ only in it.
 func TestCutNameKeepsTheNumber(t *testing.T) {
 	for _, test := range []struct {
 		name string

@@ -38,7 +38,7 @@ func (c Color) RGBA() (r, g, b, a uint32) {
 	return color.RGBA{R: red, G: green, B: blue, A: 0xff}.RGBA()
 }
 
-// Mix returns the colour between c and other at share (0 to 1) of the way.
+// Mix returns a colour between c and other. share is how far it is from c to other, from 0 to 1.
 func (c Color) Mix(other Color, share float64) Color {
 	share = min(max(share, 0), 1)
 	r1, g1, b1 := c.Components()
@@ -47,7 +47,8 @@ func (c Color) Mix(other Color, share float64) Color {
 	return RGB(at(r1, r2)<<16 | at(g1, g2)<<8 | at(b1, b2))
 }
 
-// Light reports whether black text reads better than white on c (relative luminance as in WCAG 2, simplified).
+// Light reports whether black text on the background c is easier to read than white text (relative luminance as in WCAG
+// 2, simplified).
 func (c Color) Light() bool {
 	r, g, b := c.Components()
 	return 299*int(r)+587*int(g)+114*int(b) > 128*1000
@@ -59,8 +60,8 @@ func (c Color) Contrast(o Color) float64 {
 	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
 }
 
-// linear converts components of sRGB, 0 to 255, to linear light. It is a table, because each frame needs thousands of
-// such conversions.
+// linear maps the components of sRGB, 0 to 255, to linear light. It is a table, because drawing one picture needs
+// thousands of such conversions.
 var linear = func() (v [256]float64) {
 	for i := range v {
 		if s := float64(i) / 255; s <= 0.04045 {
@@ -99,8 +100,8 @@ const (
 	Reverse
 )
 
-// Style is the appearance of a cell: the part of a lipgloss.Style that a cell has. It is small and comparable, since a
-// frame holds thousands of them.
+// Style is the appearance of a cell: the fields of a lipgloss.Style that apply to a single cell. It is small and
+// comparable, because a picture has thousands of styled cells.
 type Style struct {
 	FG, BG Color
 	Attr   Attr
@@ -139,8 +140,8 @@ func (s Style) Lipgloss() lipgloss.Style {
 	return l
 }
 
-// plain reports whether a blank cell of the style is invisible. The parameter color is false if the terminal shows no
-// colours.
+// plain reports whether a blank cell of this style looks like an empty cell of the terminal. The parameter color is
+// false if the terminal shows no colours.
 func (s Style) plain(color bool) bool {
 	if s.Attr&(Reverse|Underline) != 0 {
 		return false
@@ -148,19 +149,20 @@ func (s Style) plain(color bool) bool {
 	return !color || !s.BG.IsSet()
 }
 
-// maxSequences bounds the cached sequences. Beyond it, the cache is emptied.
+// maxSequences bounds how many sequences are cached. When the cache is full, it is emptied.
 const maxSequences = 1 << 14
 
-// sequences caches the SGR parameters that Lip Gloss writes for a foreground, a background and a set of attributes.
-// Lip Gloss renders a string in a few microseconds, and a frame changes its style a thousand times.
+// sequences caches the SGR parameters that Lip Gloss writes for a foreground, a background or a set of attributes. Lip
+// Gloss takes a few microseconds to render a string, and a picture changes its style a thousand times.
 type sequences struct {
 	known map[Style]string
-	// convert returns the terminal's colour for a colour, or nil if it has none. convert is nil if the terminal shows
-	// every colour unchanged.
+	// convert returns the colour that the terminal can show for a colour, or nil if there is none. The field convert
+	// itself is nil if the terminal shows every colour unchanged.
 	convert func(color.Color) color.Color
 }
 
-// of returns the parameters of a style that has only one part. It returns "" for a colour that the terminal lacks.
+// of returns the SGR parameters of a style that has only one part: a foreground, a background or attributes. It returns
+// "" for a colour that the terminal cannot show.
 func (q *sequences) of(part Style) string {
 	if s, ok := q.known[part]; ok {
 		return s
@@ -196,8 +198,8 @@ func parameters(l lipgloss.Style) string {
 	return strings.TrimSuffix(strings.TrimPrefix(opened, "\x1b["), "m")
 }
 
-// appendSGR writes the sequence from one style to another: the differing parts, after a reset if an attribute must
-// end.
+// appendSGR writes the sequence that changes the terminal from one style to another. The sequence has only the parts
+// that differ. If an attribute must end, it begins with a reset.
 func (q *sequences) appendSGR(b []byte, from, to Style) []byte {
 	b = append(b, "\x1b["...)
 	start := len(b)

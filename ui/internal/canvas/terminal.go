@@ -5,9 +5,9 @@ import (
 	"strconv"
 )
 
-// Terminal knows what a terminal shows, and returns the bytes that change it to a new picture. It replaces Bubble
-// Tea's renderer, which parses each picture's text, styles and widths from a string. That took three quarters of the
-// CPU time of drawing.
+// Terminal remembers what a terminal shows, and returns the bytes that change it to a new picture. It replaces Bubble
+// Tea's renderer, which parses each picture's text, styles and widths from a string. That parsing took three quarters
+// of the CPU time of drawing.
 type Terminal struct {
 	w, h  int
 	cells []Cell // what the terminal shows, by Cell.shows
@@ -18,8 +18,8 @@ type Terminal struct {
 	x, y  int   // place of the cursor while out is made; y is -1 if it is unknown
 }
 
-// SetColors sets the function that converts colours to the ones of the terminal. nil means that no conversion is
-// needed.
+// SetColors sets the function that converts colours to colours that the terminal can show. nil means that no conversion
+// is needed.
 func (t *Terminal) SetColors(convert func(color.Color) color.Color) {
 	t.sgr, t.known = sequences{convert: convert}, false
 }
@@ -27,19 +27,20 @@ func (t *Terminal) SetColors(convert func(color.Color) color.Color) {
 // Forget makes the next Update write every row. Call it if another program may have written to the terminal.
 func (t *Terminal) Forget() { t.known = false }
 
-// shortGap limits the unchanged cells between changed ones that Update writes again. To skip them takes as many bytes.
+// shortGap is the largest number of unchanged cells between changed ones that Update writes again. Moving the cursor
+// over so few cells takes as many bytes.
 const shortGap = 3
 
-// leastErased is the least number of blank cells at the end of a row for which Update erases the rest of the row.
-// Fewer cells are written as blanks.
+// leastErased is a number of blank cells at the end of a row. If there are so many or more, Update erases the rest of
+// the row. Fewer cells are written as blanks.
 const leastErased = 4
 
-// Update returns the bytes that make a terminal in raw mode show the grid. It returns nothing if the terminal already
-// shows it. The bytes are valid until the next call. Before and after them, the terminal has its own style, and the
-// cursor can be anywhere.
+// Update returns the bytes that make a terminal in raw mode show the grid. If the terminal already shows the grid,
+// there are none. The bytes are valid until the next call. Before and after them, the terminal has its own style, and
+// the cursor can be anywhere.
 //
-// Update erases only cells in the terminal's own style. Some terminals always erase in their own style (no bce in
-// terminfo, as in GNU screen's default).
+// Update erases only cells that are to have the terminal's own style. Some terminals erase always in their own style
+// (no bce in terminfo, as in GNU screen's default).
 func (t *Terminal) Update(g *Grid) []byte {
 	t.out, t.pen = t.out[:0], Style{}
 	if t.w != g.W || t.h != g.H || len(t.cells) != len(g.cells) {
@@ -55,7 +56,7 @@ func (t *Terminal) Update(g *Grid) []byte {
 	return t.out
 }
 
-// row writes the cells of a row that differ from what the terminal shows (old).
+// row writes the cells of a row that changed. The parameter old has the cells that the terminal shows now.
 func (t *Terminal) row(row, old []Cell, y int) {
 	end := len(row) // the row is blank from there on
 	for end > 0 && row[end-1].shows() == (Cell{Rune: ' '}) {
@@ -93,8 +94,8 @@ func (t *Terminal) row(row, old []Cell, y int) {
 	}
 }
 
-// changed returns the end of the cells that are written together, the first of which is at from. If the blank rest of
-// the row, which begins at end, can be erased instead, they end there at the latest.
+// changed returns the end of a run of cells that are written together, beginning with the cell at from. The end of the
+// row is blank from the parameter end on. If it can be erased instead of written, the run stops there at the latest.
 func (t *Terminal) changed(row, old []Cell, from, end int) int {
 	if end == from || len(row)-end < leastErased {
 		end = len(row)
@@ -143,7 +144,7 @@ func (t *Terminal) csi(n int, final byte) {
 	t.out = append(t.out, final)
 }
 
-// turn switches the terminal to the style of the text that follows.
+// turn changes the terminal's current style to the one of the next text.
 func (t *Terminal) turn(st Style) {
 	switch {
 	case st == t.pen:
@@ -156,12 +157,13 @@ func (t *Terminal) turn(st Style) {
 	t.pen = st
 }
 
-// blankIn reports whether the cell is blank and would look the same in another style, whatever the colour of its text.
+// blankIn reports whether the cell is blank and would look the same if it were drawn in the style st. The colour of a
+// blank's text is ignored.
 func (c *Cell) blankIn(st Style) bool {
 	return c.Rune == ' ' && c.Marks == "" && c.Style == Style{BG: st.BG} && st.Attr&(Underline|Reverse) == 0
 }
 
-// shows returns what a person sees of the cell. The colour of a blank's text is not visible, so it is left out.
+// shows returns the visible content of the cell. The colour of a blank's text is not visible, so it is left out.
 func (c *Cell) shows() Cell {
 	if c.Rune != ' ' || c.Marks != "" || c.Style.Attr&(Underline|Reverse) != 0 {
 		return *c

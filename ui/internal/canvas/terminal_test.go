@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// emulator is a terminal that understands only what Terminal writes. It has no background colour erase. Behind the
-// last column the position of its cursor is unknown.
+// emulator imitates a terminal that understands only what Terminal writes. It erases cells without colour. If the
+// cursor goes beyond the last column, the emulator treats its position as unknown.
 type emulator struct {
 	t     *testing.T
 	cells [][]Cell
@@ -134,8 +134,8 @@ func (e *emulator) sequence(params, final string) {
 	}
 }
 
-// TestTerminalShowsTheGrid: after any series of changes the terminal shows each cell as it is in the grid. Cells that
-// did not change are not written.
+// TestTerminalShowsTheGrid: after any series of changes the terminal shows the same cells as the grid. Cells that did
+// not change are not written.
 func TestTerminalShowsTheGrid(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	styles := []Style{{}, {}, {FG: RGB(0x112233)}, {BG: RGB(0x445566)}, {FG: RGB(0x778899), BG: RGB(0x445566)}, {Attr: Bold},
@@ -188,7 +188,8 @@ func TestTerminalShowsTheGrid(t *testing.T) {
 	}
 }
 
-// TestTerminalOfFewColors: if the terminal lacks a colour, Terminal writes neither the colour nor a reset.
+// TestTerminalOfFewColors: if the terminal cannot show a colour, Terminal writes nothing for it: neither the colour nor
+// a reset.
 func TestTerminalOfFewColors(t *testing.T) {
 	var g Grid
 	var term Terminal
@@ -211,7 +212,7 @@ func TestTerminalOfFewColors(t *testing.T) {
 	}
 }
 
-// BenchmarkTerminal updates a terminal of 200x50. A tenth of its rows differs from the picture before.
+// BenchmarkTerminal updates a terminal of 200x50. A tenth of its rows differs from the previous picture.
 func BenchmarkTerminal(b *testing.B) {
 	var g Grid
 	var term Terminal

@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// gvlState returns the present state of a thread at the GVL.
+// gvlState says whether a thread now holds the GVL, waits for it, or neither.
 func (s *Source) gvlState(t *thread) sampler.GVLState {
 	switch {
 	case t == s.owner:
@@ -17,7 +17,8 @@ func (s *Source) gvlState(t *thread) sampler.GVLState {
 	return sampler.GVLReleased
 }
 
-// change fills in the sample's changes of the GVL within the step, some microseconds apart.
+// change fills in the sample's changes of the GVL. The changes take place within the last step of the simulation, some
+// microseconds apart.
 func (s *Source) change(first bool) {
 	c := &s.sample.Changes
 	*c = sampler.Changes{FromNS: s.now - step, ToNS: s.now, Fresh: first, List: c.List[:0]}

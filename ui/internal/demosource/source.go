@@ -16,7 +16,7 @@ const (
 	startNS   = int64(1_000_000_000_000)
 )
 
-// Options shape the simulation. The zero value is 60 s with 8 http threads.
+// Options shape the simulation. The zero value means a target that lives for 60 s and has 8 http threads.
 type Options struct {
 	Seed uint64
 	// HTTP is the number of http threads. Zero means 8.
@@ -25,7 +25,7 @@ type Options struct {
 	HogAfter time.Duration
 	// Length is how long the target lives. Zero means a minute.
 	Length time.Duration
-	// Realtime emits the samples in real time. Otherwise Run emits them as fast as possible.
+	// Realtime makes Run emit the samples at their own times. Without it, Run emits them as fast as possible.
 	Realtime bool
 	// ExtraNames are threads that only sleep.
 	ExtraNames []string
@@ -33,11 +33,11 @@ type Options struct {
 	KilledAtEnd bool
 	// Title is the program's name. If it is empty, the name is order-service.
 	Title string
-	// Serving is true if the http threads answer requests and the workers do jobs. No request comes after IdleAfter,
-	// unless it is zero.
+	// Serving is true if the http threads answer requests and the workers do jobs. IdleAfter is the time after which no
+	// request comes. If it is zero, requests come until the end.
 	Serving   bool
 	IdleAfter time.Duration
-	// Exact gives every sample the changes of the GVL since the sample before, with exact times.
+	// Exact adds to every sample the changes of the GVL since the previous sample, with their exact times.
 	Exact bool
 	// Said is appended to all texts of requests and jobs: routes and classes, values, statements, exceptions.
 	Said string
@@ -94,12 +94,12 @@ func (s *Source) Process() sampler.Process { return s.process }
 // Dictionary returns the names of the simulated target.
 func (s *Source) Dictionary() *sampler.Dictionary { return s.dict }
 
-// ReadFile always fails, because the program has no files.
+// ReadFile always fails, because the simulated program has no source files.
 func (s *Source) ReadFile(string, int64) ([]byte, time.Time, error) {
 	return nil, time.Time{}, os.ErrNotExist
 }
 
-// End returns the end of the target, after Options.Length.
+// End says how the target ended. It has ended after the time Options.Length.
 func (s *Source) End() (sampler.End, bool) {
 	if !s.ended {
 		return sampler.End{}, false

@@ -30,7 +30,8 @@ type activity struct {
 	peer    sampler.PeerID
 	fd      int32
 	syscall string
-	// begins is the request or job that begins with the activity. statement is the statement that it waits for.
+	// begins is the request or job that begins with this activity. statement is the database statement that the thread
+	// waits for during the activity.
 	begins    sampler.Work
 	statement string
 }
@@ -48,10 +49,11 @@ type thread struct {
 	gvl     sampler.GVLState // in the last sample
 	serving sampler.Serving
 	readNS  int64 // when its stack was read last
-	// asked is what the kernel last reported, at askedNS.
+	// asked is the activity that the kernel reported when it was last asked. This was at the time askedNS.
 	asked   activity
 	askedNS int64
-	// turns is how often it got a CPU. cpu0 and turns0 are its counters when they were last read, at countedNS.
+	// turns is how often the thread got a CPU. cpu0 and turns0 are cpuNS and turns when they were last read, at
+	// countedNS.
 	turns                   int64
 	countedNS, cpu0, turns0 int64
 }
@@ -184,7 +186,7 @@ func (s *Source) add(name string, isMain bool, script func() activity) {
 	t.do = activity{kind: sleep, ns: 0}
 }
 
-// routes are the routes of the requests, in turn.
+// routes are the routes of the requests. The requests use them one after the other.
 var routes = [...]string{"GET orders#show", "GET orders#index", "GET orders#show", "POST carts#create", "GET orders#show"}
 
 // request returns the next request.
@@ -194,10 +196,11 @@ func (s *Source) request() sampler.Work {
 
 func job(class string) sampler.Work { return sampler.Work{Kind: sampler.WorkJob, Endpoint: class} }
 
-// idle reports whether no further requests come (Options.IdleAfter).
+// idle reports whether the time has come after which there are no new requests (Options.IdleAfter).
 func (s *Source) idle() bool { return s.opt.IdleAfter > 0 && s.now-startNS >= int64(s.opt.IdleAfter) }
 
-// cycle returns the activities that make returns, one by one. At the end of each round it calls make again.
+// cycle returns a function that returns one activity at each call. The activities come from the function make. When all
+// are used, it calls make again.
 func (s *Source) cycle(make func() []activity) func() activity {
 	var round []activity
 	return func() activity {

@@ -142,8 +142,8 @@ func (s *Source) read(n int) *sampler.Sample {
 }
 
 func (s *Source) evidence(t *thread, depth sampler.Depth) sampler.Thread {
-	// Like a real Source, ask the kernel less often than memory is read: about each thread in turn, and if its
-	// activity has changed.
+	// A real Source asks the kernel less often than it reads memory. It asks about one thread after the other, and at
+	// once if a thread's activity has changed. This simulation does the same.
 	const askEach = 64
 	if tick := s.now / step; (tick+int64(t.id))%askEach == 0 || t.asked != t.do {
 		t.asked, t.askedNS = t.do, s.now

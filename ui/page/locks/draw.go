@@ -36,8 +36,8 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 		y += h
 	}
 	rest := a.Sub(0, y, a.W, a.H-y)
-	// Even if the locks need more room, the table of blame (who made threads wait for the GVL) gets up to half of the
-	// rows.
+	// The table of blame lists the code that made threads wait for the GVL. It gets up to half of the rows, even if the
+	// locks need more room.
 	blame := 0
 	if p.blames(sc) {
 		blame = len(p.Places) + 4
@@ -66,7 +66,8 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 // leastWaiters is the least height of the list of waiting threads in rows, including its heading.
 const leastWaiters = 2
 
-// leastBlame is the least mean number of threads waiting for the GVL for which a table shows the causes.
+// leastBlame is the least number of threads, on average, that must wait for the GVL. If fewer wait, the table of causes
+// is not shown.
 const leastBlame = 0.01
 
 // blames reports whether enough threads waited for the GVL to show a table of the causes.
@@ -74,8 +75,8 @@ func (p *Page) blames(sc *scene.Scene) bool {
 	return len(p.Places) > 0 && style.Share(p.WaitNS, sc.Weights.ToNS-sc.Weights.FromNS) >= leastBlame
 }
 
-// chosen returns the lock whose waiters are listed: the selected one, otherwise the first held one. It is nil if
-// there is none.
+// chosen returns the lock whose waiting threads are listed. It is the selected lock. If none is selected, it is the
+// first lock that is held. It is nil if there is none.
 func (p *Page) chosen() *lockRow {
 	if i := p.Locks.Index(); i >= 0 {
 		return &p.Locks.Rows[i]
@@ -204,7 +205,7 @@ func holderText(l lockRow, sc *scene.Scene) (string, canvas.Style) {
 	return units.Plural(len(l.Waiters), "idle thread waits", "idle threads wait") + " for work here", sc.Theme.Dimmed()
 }
 
-// full reports whether the threads wait to put something into a full queue.
+// full reports whether the threads that wait for a queue want to put something into it, because the queue is full.
 func (l *lockRow) full(sc *scene.Scene) bool {
 	i := slices.IndexFunc(sc.States, func(ts gvl.ThreadState) bool { return ts.Thread == l.Waiters[0] })
 	if i < 0 || l.Kind != "SizedQueue" || sc.States[i].Stack == 0 {
@@ -214,7 +215,7 @@ func (l *lockRow) full(sc *scene.Scene) bool {
 	return strings.HasSuffix(sc.Dict.Frame(frame).Label, "SizedQueue#push")
 }
 
-// atWork counts the waiting threads that serve a request or a job.
+// atWork returns how many of the waiting threads serve a request or a job.
 func (l *lockRow) atWork(sc *scene.Scene) (n int) {
 	if sc.Moment == nil {
 		return 0
@@ -227,10 +228,11 @@ func (l *lockRow) atWork(sc *scene.Scene) (n int) {
 	return n
 }
 
-// addressWidth is the room for the end of a lock's address, with the space before it.
+// addressWidth is the number of columns for the last digits of a lock's address, including the space before them.
 const addressWidth = 6
 
-// kindIn returns the kind of a lock, shortened if a column of width w would have no room for the address.
+// kindIn returns the kind of a lock for a column of width w. It shortens the kind if there would be no room for the
+// lock's address after it.
 func kindIn(kind string, w int) string {
 	if kind == "ConditionVariable" && w < canvas.Width(kind)+addressWidth {
 		return "CondVar"
@@ -260,7 +262,7 @@ func holderIs(s gvl.State) string {
 	return s.String()
 }
 
-// whereIs returns the place of a stack with its file and line.
+// whereIs returns the function in which a stack is, with its file and line.
 func whereIs(dict *sampler.Dictionary, stack sampler.StackID) string {
 	p, line := flamegraph.PlaceOf(dict, stack)
 	if p.Path == "" {
@@ -269,7 +271,7 @@ func whereIs(dict *sampler.Dictionary, stack sampler.StackID) string {
 	return style.CodeLine(p.String(), style.LineIn(p.Path, line, false))
 }
 
-// placeColumns are the columns of the table of places.
+// placeColumns are the columns of the table of places: the code that made threads wait for the GVL.
 func (p *Page) placeColumns() []widget.Column[placeRow] {
 	return []widget.Column[placeRow]{
 		{Title: "share", Width: widget.Wide(5), Right: true, Text: func(b placeRow, sc *scene.Scene) (string, canvas.Style) {

@@ -33,24 +33,24 @@ var View = page.View{
 	Make:   page.Makes(New),
 }
 
-// Page shows deadlocks, the objects that threads wait for, and the code that made others wait for the GVL.
+// Page shows deadlocks, the objects that threads wait for, and the code that made other threads wait for the GVL.
 type Page struct {
 	page.Plain
 	flame *widget.Flame // its search selects the rows
-	// Both has the rows of both tables, because they share one cursor.
+	// Both has the rows of both tables, of locks and of places. The tables share one cursor.
 	Both    widget.List[lockKey, lockKey]
 	Locks   widget.Table[lockRow, lockKey]
 	ByPlace widget.Table[placeRow, lockKey]
 
 	cycles [][]deadLink
-	// ShortLocks is the number of locks that are not listed, because all waits for them were too short. A lock is
-	// listed if threads wait for it, or waited for it in the time shown.
+	// ShortLocks is the number of locks that are not listed, because all waits for them were too short. Other locks are
+	// listed if threads wait for them now, or waited for them in the time that is shown.
 	ShortLocks int
 	widget.Blame
 	placesOf widget.PlacesFrom
 }
 
-// lockKey identifies a row: a lock, or a place.
+// lockKey identifies a row: a lock, or a place in the code that made threads wait for the GVL.
 type lockKey struct {
 	Object uint64
 	kind   string
@@ -67,12 +67,13 @@ func (k lockKey) ID() lockKey { return k }
 type (
 	lockRow struct {
 		*account.Contended
-		// use is how the lock was used in the time shown. overNS is the part of this time in which ddtop watched the
-		// lock. Queues have neither.
+		// use says how the lock was used in the time that is shown. overNS is the part of this time in which ddtop
+		// watched the lock, in ns. Queues have neither.
 		use    account.LockUse
 		overNS int64
 		cost   account.LockCost
-		// taken is where the holder took the lock. If this is unknown, it is where a thread waits, or waited longest.
+		// taken is the code where the holder took the lock. If this is unknown, it is the code where a thread waits for
+		// the lock, or has waited longest.
 		taken lockPlace
 	}
 	placeRow struct{ *flamegraph.PlaceSum }
@@ -121,7 +122,7 @@ func (p *Page) move(_ scene.Host, by widget.Step) tea.Cmd {
 	return nil
 }
 
-// enter opens the thread behind the selected row.
+// enter opens the page of the thread that the selected row is about.
 func (p *Page) enter(h scene.Host) tea.Cmd {
 	var id sampler.ThreadID
 	if i := p.Locks.Index(); i >= 0 {
@@ -147,7 +148,7 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 		p.Both.At = i // a click may have moved the cursor
 	}
 	all := account.Locks(sc.States)
-	// Locks come before other objects. locks is the number of locks for which threads wait now.
+	// Locks are listed before other objects, such as queues. locks is the number of locks for which threads wait now.
 	locks := max(slices.IndexFunc(all, func(c account.Contended) bool { return !c.Exclusive }), 0)
 	if locks == 0 && len(all) > 0 && all[0].Exclusive {
 		locks = len(all)
@@ -225,8 +226,8 @@ func (p *Page) loadCycles(states []gvl.ThreadState) {
 	}
 }
 
-// topShare returns how many of the first places together caused 80 % of the waiting, and their share. It counts at
-// most five places.
+// topShare returns how many places together caused 80 % of the waiting, beginning with the worst, and their share. It
+// counts at most five places.
 func (p *Page) topShare() (n int, of float64) {
 	const most, few = 0.8, 5
 	var sum int64
@@ -336,9 +337,9 @@ func (l lockRow) matches(re *regexp.Regexp, dict *sampler.Dictionary) bool {
 		slices.ContainsFunc(l.Waiters, func(id sampler.ThreadID) bool { return re.MatchString(gvl.ThreadName(id, dict)) })
 }
 
-// takenAt returns where a thread took a lock that it holds. It is the caller of the method that takes locks of this
-// kind. If waits is true, the innermost frame does not count, because the thread waits there for another lock. The
-// result is empty if several frames take locks of the kind, because each can have taken this one.
+// takenAt returns where a thread took a lock that it holds: in the caller of the method that takes locks of this kind.
+// If waits is true, the innermost frame does not count, because the thread waits there for another lock. The result is
+// empty if several frames take locks of this kind, because each of them can have taken this lock.
 func takenAt(dict *sampler.Dictionary, stack sampler.StackID, kind string, waits bool) (taken lockPlace) {
 	frames := dict.Frames(stack, nil)
 	frames = frames[:min(len(frames), maxLockFrames)]
@@ -355,7 +356,7 @@ func takenAt(dict *sampler.Dictionary, stack sampler.StackID, kind string, waits
 	return taken
 }
 
-// takesLock reports whether the label is of a method of Ruby's own that takes a lock of the kind (Mutex or Monitor).
+// takesLock reports whether a label names a method of Ruby itself that takes a lock of this kind (Mutex or Monitor).
 func takesLock(label, kind string) bool {
 	class, method, _ := strings.Cut(label, "#")
 	if !strings.HasSuffix(class, kind) {
@@ -368,9 +369,9 @@ func takesLock(label, kind string) bool {
 	return false
 }
 
-// callOf returns the innermost frame of a list that is the program's own. If there is none, it returns the innermost
-// frame of a gem, and else the innermost Ruby frame. The standard library comes last, because its monitor.rb takes
-// locks only for its callers.
+// callOf returns the innermost frame that is the program's own code. If there is none, it returns the innermost frame
+// of a gem, or else the innermost Ruby frame. Frames of the standard library come last, because its monitor.rb takes
+// locks only on behalf of its callers.
 func callOf(dict *sampler.Dictionary, frames []sampler.FrameID) (out lockPlace) {
 	inGem := false
 	for _, id := range frames[:min(len(frames), maxLockFrames)] {
@@ -389,7 +390,8 @@ func callOf(dict *sampler.Dictionary, frames []sampler.FrameID) (out lockPlace) 
 	return out
 }
 
-// draw writes the code, then its file and line. If there is no room for both, the file and line stay.
+// draw writes the name of the code, and then its file and line. If there is no room for both, it writes only the file
+// and line.
 func (p lockPlace) draw(a canvas.Area, t *style.Theme) {
 	if p.path == "" {
 		a.Put(0, 0, "–", t.Dimmed())
@@ -408,11 +410,11 @@ func (p lockPlace) draw(a canvas.Area, t *style.Theme) {
 	a.Put(x, 0, canvas.CutLeft(where, a.W-x), t.Dimmed())
 }
 
-// heldShares are the quantiles of a lock's hold times that the table shows: p50, p95 and max.
+// heldShares are the quantiles that the table shows of the times for which a lock was held: p50, p95 and max.
 var heldShares = [...]float64{.5, .95, 1}
 
-// held returns the i-th quantile of the lengths of the lock's holds. It is "–" if no hold was seen from its beginning
-// to its end.
+// held returns the i-th of these quantiles as text. It is "–" if no thread was seen to hold the lock from the beginning
+// to the end.
 func (l lockRow) held(i int) string {
 	if l.use.Held.Count() == 0 {
 		return "–"
@@ -428,7 +430,7 @@ func known(b gvl.Bounded) string {
 	return b.Duration()
 }
 
-// heldNow returns the text of how long the present holder has had the lock, or "–" if this is not known.
+// heldNow returns the text of how long the present holder has held the lock. It is "–" if this is not known.
 func (l lockRow) heldNow() string {
 	if l.use.Now == 0 {
 		return "–"
@@ -436,8 +438,8 @@ func (l lockRow) heldNow() string {
 	return known(l.use.HeldNow)
 }
 
-// perSecond returns how often per second the lock was taken, at least. The real number may be larger, because a hold
-// is not seen if no thread waits.
+// perSecond returns how often per second the lock was taken at least. The real number may be larger, because ddtop does
+// not see that a lock is held if no thread waits for it.
 func (l lockRow) perSecond() string {
 	if l.overNS <= 0 || l.use.Taken == 0 {
 		return "–"
@@ -450,7 +452,7 @@ func (l lockRow) perSecond() string {
 	return "≥" + units.Count(int64(hz))
 }
 
-// useText describes the use of a lock in the line about the selected row.
+// useText describes how a lock is used. It is shown in the line about the selected row.
 func (l lockRow) useText(sc *scene.Scene) string {
 	if !l.Exclusive {
 		return ""
@@ -466,7 +468,8 @@ func (l lockRow) useText(sc *scene.Scene) string {
 	return s
 }
 
-// drawWaiters lists the threads that wait for a lock, with the length and the place of their wait.
+// drawWaiters lists the threads that wait for a lock. For each it shows how long the thread has waited, and in which
+// code.
 func (l lockRow) drawWaiters(a canvas.Area, sc *scene.Scene) {
 	t := &sc.Theme
 	t.Heading(a, " who waits for "+lockName(l.Kind, l.Object)+" ")

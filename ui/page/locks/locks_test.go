@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// TestNoPlaceIsSelectedByItself: the row of a place without a stack is selected only if the user moves the cursor
-// there.
+// TestNoPlaceIsSelectedByItself: a place without a stack must not look like "no selection". Its row is selected only if
+// the user moves the cursor there.
 func TestNoPlaceIsSelectedByItself(t *testing.T) {
 	p := New(new(widget.Parts))
 	for _, b := range []flamegraph.PlaceSum{{Place: flamegraph.Place{Method: "Order#total"}, NS: 2}, {NS: 1}} {
@@ -30,8 +30,8 @@ func TestNoPlaceIsSelectedByItself(t *testing.T) {
 	}
 }
 
-// TestKindHasRoomForTheAddress: if the column is narrow, the kind of lock is shortened and not the address. Only the
-// address tells one ConditionVariable from another.
+// TestKindHasRoomForTheAddress: if the column is narrow, the kind of lock is shortened, and the address is kept.
+// Without the address, two ConditionVariables look the same.
 func TestKindHasRoomForTheAddress(t *testing.T) {
 	for w, want := range map[int]string{11: "CondVar", 13: "CondVar", 22: "CondVar", 23: "ConditionVariable", 24: "ConditionVariable"} {
 		if got := kindIn("ConditionVariable", w); got != want {
@@ -53,7 +53,8 @@ func TestOneIdleThread(t *testing.T) {
 	}
 }
 
-// TestThreadsThatWaitAtWork: threads are not idle if they wait for room in a queue, or wait during a request.
+// TestThreadsThatWaitAtWork: threads that wait for room in a full queue are not called idle. Neither are threads that
+// wait during a request.
 func TestThreadsThatWaitAtWork(t *testing.T) {
 	d := sampler.NewDictionary()
 	pushes := d.InternStack(0, d.InternFrame(sampler.Frame{Label: "Thread::SizedQueue#push", C: true}))
@@ -76,8 +77,8 @@ func TestThreadsThatWaitAtWork(t *testing.T) {
 	}
 }
 
-// TestTakenAt: a lock was taken at the only frame of the holder's stack that takes a lock of this kind. If two frames
-// do, the place is unknown.
+// TestTakenAt: usually one frame of the holder's stack takes a lock of this kind, and this frame is the place. If two
+// frames do, the place is unknown.
 func TestTakenAt(t *testing.T) {
 	d := sampler.NewDictionary()
 	stack := func(labels ...string) sampler.StackID { // labels begin with the outermost frame
@@ -111,8 +112,8 @@ func TestTakenAt(t *testing.T) {
 	}
 }
 
-// TestLockCall: the place of a lock is the innermost own frame. Without own code it is the innermost frame of a gem,
-// and otherwise of the standard library.
+// TestLockCall: the place of a lock is the innermost frame of the program's own code. Without such code it is the
+// innermost frame of a gem, and otherwise of the standard library.
 func TestLockCall(t *testing.T) {
 	d := sampler.NewDictionary()
 	frame := func(label string, of sampler.Origin) sampler.FrameID {

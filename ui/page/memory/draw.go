@@ -63,18 +63,20 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 }
 
 const (
-	// mostPayers limits the rows for code that paid for collections. leastPayers limits them if the screen is small.
+	// mostPayers limits the rows for code whose threads did the collector's work. On a small screen the limit is
+	// leastPayers.
 	mostPayers, leastPayers = 10, 3
-	// levelRows and rateRows are the least numbers of rows in which a curve and a rate can be read. mostLevelRows is
-	// the largest number of rows of a curve, if there is room.
+	// levelRows is the least number of rows in which the curve of a level can be read, and rateRows the same for a
+	// rate. mostLevelRows is the largest number of rows of a curve, used if there is room.
 	levelRows, rateRows, mostLevelRows = 3, 2, 8
 )
 
-// rowsOf returns how many rows the figures take in this number of columns, with their heading.
+// rowsOf returns how many rows are needed to list the figures in this number of columns, including their heading.
 func rowsOf(figures []figure, columns int) int { return 1 + (len(figures)+columns-1)/columns }
 
-// heights returns how many rows each series gets. Each gets one row. The parameter free is how many more there are.
-// Levels (curves) get them first, up to levelRows each. Then rates get up to rateRows, and then levels get the rest.
+// heights returns how many rows each series is drawn in. Each series has at least one row. The parameter free is how
+// many rows are left after that. Levels (curves) get them first, up to levelRows each. Then rates get up to rateRows
+// each. Any rows that are still left go to levels.
 func (p *Page) heights(free int) []int {
 	out := make([]int, len(p.series))
 	for i := range out {
@@ -114,7 +116,7 @@ func (p *Page) drawFigures(a canvas.Area, figures []figure, columns int, sc *sce
 	}
 }
 
-// drawSeries draws one figure over time with its scale, as high as its area.
+// drawSeries draws one series over time with its scale, in the full height of the area.
 func (p *Page) drawSeries(a canvas.Area, s *series, t *style.Theme) {
 	color := t.Dim
 	if s.state != gvl.Unknown {
@@ -143,18 +145,18 @@ func (p *Page) drawSeries(a canvas.Area, s *series, t *style.Theme) {
 	}
 }
 
-// figure is one figure with its name. Of is its share of a limit. It is zero if there is no limit.
+// figure is a number with its name. Of is the share of a limit that it has reached. It is zero if there is no limit.
 type figure struct {
 	Name, Text string
 	Of         float64
 }
 
-// leastTelling are the figures that a small terminal leaves out, in this order. The figures about growth and about
-// limits that are nearly reached stay.
+// leastTelling are the figures that a small terminal leaves out, in this order. Figures that are not in this list are
+// always shown: figures about growth, and about limits that are nearly reached.
 var leastTelling = []string{"unprotected", "survived", "phase", "context switches", "old malloc", "malloc increase",
 	"last collection", "memory pressure", "CPU", "major faults", "new objects"}
 
-// fitFigures leaves figures out until the rest fits into rows, or until no further figure may be left out.
+// fitFigures leaves figures out until the remaining ones fit into the rows, or until no other figure may be left out.
 func fitFigures(figures []figure, rows int) []figure {
 	for _, name := range leastTelling {
 		if len(figures) <= rows {
@@ -232,7 +234,7 @@ func (p *Page) Figures(sc *scene.Scene) []figure {
 	return append(out, p.processFigures()...)
 }
 
-// startedBy describes the start of a collection in plain words, with Ruby's own word (sampler.GCTrigger).
+// startedBy says in plain words what started a collection. The parameter is Ruby's own word for it (sampler.GCTrigger).
 func startedBy(word string) string {
 	plain := map[string]string{"newobj": "no slot was free", "malloc": "much was allocated by malloc", "method": "GC.start or GC.compact",
 		"capi": "asked for by C code", "stress": "GC.stress"}[word]
@@ -242,14 +244,15 @@ func startedBy(word string) string {
 	return plain + " (" + word + ")"
 }
 
-// Limits of the text about allocations by class: how many classes it names, and from how many observed instants on
-// there is such a text.
+// These are limits of the text about allocations by class. It names at most maxAllocatedClasses classes. It is shown
+// only if new objects were observed at minAllocInstants instants or more.
 const (
 	maxAllocatedClasses = 5
 	minAllocInstants    = 20
 )
 
-// allocatedText names the classes of most new objects, by an estimate. It returns "" if too little was seen.
+// allocatedText names the classes that have most of the new objects, as an estimate. It returns "" if too few objects
+// were seen.
 func allocatedText(a report.StatAlloc) string {
 	if a.Instants < minAllocInstants || len(a.Classes) == 0 {
 		return ""
@@ -264,7 +267,7 @@ func allocatedText(a report.StatAlloc) string {
 	return text
 }
 
-// processFigures returns figures that the kernel has about the process, such as its growth and CPU time.
+// processFigures returns figures that the kernel counts for the process, such as its growth and CPU time.
 func (p *Page) processFigures() []figure {
 	if p.from.TimeNS == 0 || p.At.Proc.AtNS == 0 {
 		return nil

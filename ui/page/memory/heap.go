@@ -38,39 +38,41 @@ const (
 var partNames = [numParts]string{"collector", "classes", "types", "slots", "parts"}
 
 const (
-	// countEvery is the interval between the beginnings of two counts. If a count takes long, the pause after it is at
-	// least countRest times as long. So samples get their part of ddtop's CPU budget.
+	// countEvery is the interval between the beginnings of two counts of the heap. If a count takes long, the pause
+	// after it is at least countRest times the length of the count. In this way enough of ddtop's CPU budget is left
+	// for samples.
 	countEvery, countRest = 10 * time.Second, 2
-	// Each count also reads what the resident memory consists of, if this takes at most quickMemory. Otherwise it is
-	// read only while these parts are shown.
+	// Each count of the heap also reads what the resident memory consists of, if this takes at most quickMemory. If it
+	// takes longer, it is read only while the page shows these parts of the memory.
 	quickMemory = 2 * time.Second
 	// maxCurve limits the points of a curve. If there are more, every second point is dropped.
 	maxCurve = 512
 )
 
-// counts are the counts of the heap that the page has asked for.
+// counts has the results of counting the heap, which the page has requested.
 type counts struct {
 	busy  bool
 	next  time.Time // when the next count may begin
 	err   error     // the error of the last count
 	watch growth.Watch
 	named map[string]growth.Class // the classes that grow, by name
-	// Last is the last count. It is nil before the first.
+	// Last is the result of the last count. It is nil before the first count has ended.
 	Last  *export.Heap
 	count *sampler.HeapCount
-	// base are the classes and types from which the growth is measured. They come from the first count. Once the user
-	// has set a mark (Scene.Notes), they come from the last count before the latest mark. markNS is the time of this
-	// mark, or zero.
+	// base has the numbers of objects by class and by type from which the growth is measured. They come from the first
+	// count. When the user has set a mark (Scene.Notes), they come from the last count before the latest mark. markNS
+	// is the time of this mark, or zero.
 	base           [numParts]map[string]report.HeapKind
 	baseNS, markNS int64
-	// first is the first count for which the parts of the memory are known. consists has a curve for each part of the
-	// memory. slow is true if reading the parts takes long.
+	// first is the first count that includes the parts of the memory. consists has a curve for each part of the memory.
+	// slow is true if reading the parts takes long.
 	first    export.Before
 	consists []*series
 	slow     bool
 }
 
-// answer is the answer to a question about the heap: what holds the objects of a class, or which objects are largest.
+// answer is the answer to a question about the heap: which objects refer to the objects of a class, or which objects
+// are largest.
 type answer struct {
 	of          string // the class, or empty if the question is about the largest objects
 	cancel      context.CancelFunc
@@ -102,7 +104,7 @@ type kindRow struct {
 // ID returns the name, which only one row of the list has.
 func (r kindRow) ID() string { return r.Name }
 
-// countMsg brings the result of a count, answerMsg an answer.
+// countMsg delivers the result of a count. answerMsg delivers the answer to a question about the heap.
 type (
 	countMsg struct {
 		of     *Page
@@ -119,18 +121,19 @@ type (
 	}
 )
 
-// ForPage marks both types as messages for pages.
+// ForPage marks countMsg and answerMsg as messages for pages.
 func (countMsg) ForPage()  {}
 func (answerMsg) ForPage() {}
 
-// LastCount returns the last count of the live objects. It is nil before the first.
+// LastCount returns the result of the last count of the live objects. It is nil before the first count has ended.
 func (p *Page) LastCount() *export.Heap { return p.Counts.Last }
 
-// While the page shows the collector, the heap is counted only if the resident memory grows. In the time shown it must
-// have grown by leastGrown bytes, and by leastGrownShare of its size at the beginning.
+// The page has a part about the collector, which needs no counts. While this part is shown, the heap is counted only if
+// the resident memory grows. In the time on the screen it must have grown by leastGrown bytes, and by leastGrownShare
+// of its size at the beginning.
 const leastGrown, leastGrownShare = 8_000_000, 0.02
 
-// wanted reports whether to count the heap, because the page shows counts or because the memory grows.
+// wanted reports whether the heap is to be counted. It is counted if the page shows counts, or if the memory grows.
 func (p *Page) wanted(sc *scene.Scene) bool {
 	if sc.Page == scene.PageMemory && p.part != collectorPart {
 		return true
@@ -142,11 +145,11 @@ func (p *Page) wanted(sc *scene.Scene) bool {
 	return sc.Page == scene.PageMemory && p.from.Proc.RSSBytes > 0 && grown >= max(leastGrown, leastGrownShare*float64(p.from.Proc.RSSBytes))
 }
 
-// memoryGrows is the ID of the finding that the memory grows.
+// memoryGrows is the ID of the finding which says that the memory grows.
 const memoryGrows = "memory_grows"
 
-// Growing completes the finding that the memory grows, in place in the parameter list. It adds the class that grows
-// most, and the keys that show what holds its objects.
+// Growing adds to the finding that the memory grows, if this finding is in list. It adds the class that grows most, and
+// the keys that show what refers to its objects. It changes the elements of list.
 func (p *Page) Growing(list []findings.Finding) {
 	for i := range list {
 		f := &list[i]
@@ -164,7 +167,8 @@ func (p *Page) Growing(list []findings.Finding) {
 	}
 }
 
-// Fetch returns the command that counts the heap, if a count is due and wanted.
+// Fetch returns the command that counts the heap. It returns nil if no count is wanted, or if it is too early for the
+// next one.
 func (p *Page) Fetch(h scene.Host) tea.Cmd {
 	sc, c := h.Showing(), &p.Counts
 	began := sc.Now()
@@ -185,7 +189,7 @@ func (p *Page) Fetch(h scene.Host) tea.Cmd {
 // waits reports whether an answer is awaited.
 func (a *answer) waits() bool { return a != nil && a.lines == nil && a.err == nil }
 
-// Fetched takes the message with a finished count or answer, and stores it.
+// Fetched receives the message with the result of a count, or with an answer, and stores it.
 func (p *Page) Fetched(h scene.Host, msg tea.Msg) {
 	switch x := msg.(type) {
 	case countMsg:
@@ -259,7 +263,7 @@ func (c *counts) rebase() {
 	c.baseNS = c.count.BeganNS
 }
 
-// curves adds the sizes in m as points to the curve of each kind of memory.
+// curves adds one point to the curve of each kind of memory. The points are the sizes in m.
 func (c *counts) curves(m *sampler.MemoryParts) {
 	had := 0
 	if len(c.consists) > 0 {
@@ -297,7 +301,7 @@ func (c *counts) curves(m *sampler.MemoryParts) {
 	}
 }
 
-// since returns a text with the time from which growth is measured.
+// since returns a text that says from what time on growth is measured.
 func (c *counts) since(sc *scene.Scene) string {
 	at := sc.Process.WallTime(c.baseNS).Format("15:04:05")
 	if n := sc.Notes.Last(c.markNS); n != nil && c.markNS != 0 {
@@ -344,7 +348,7 @@ func (p *Page) Found() string {
 	return units.Plural(len(p.Table.Rows), "row", "rows")
 }
 
-// turn returns the action of a key that goes forward by a number of parts.
+// turn returns the action of a key that shows another part of the page: the one that comes by places later.
 func (p *Page) turn(by part) func(h scene.Host) tea.Cmd {
 	return func(h scene.Host) tea.Cmd { return p.turnTo(h, (p.part+by+numParts)%numParts) }
 }
@@ -362,8 +366,8 @@ func (p *Page) turnTo(h scene.Host, to part) tea.Cmd {
 	return p.Fetch(h)
 }
 
-// ask returns the action of a key that asks what holds the selected class. If the parameter biggest is true, the key
-// asks what is largest.
+// ask returns the action of a key that asks which objects refer to the selected class's objects. If biggest is true,
+// the key asks instead which objects are the largest.
 func (p *Page) ask(biggest bool) func(h scene.Host) tea.Cmd {
 	return func(h scene.Host) tea.Cmd {
 		of := ""
@@ -390,8 +394,8 @@ func (p *Page) ask(biggest bool) func(h scene.Host) tea.Cmd {
 	}
 }
 
-// hurry is the action of a key. It lets the copy of the heap for the awaited answer use a whole CPU, so that the
-// answer comes sooner.
+// hurry is the action of a key that is used while an answer is awaited. The copy of the heap may then use a whole CPU,
+// so that the answer comes sooner.
 func (p *Page) hurry(h scene.Host) tea.Cmd {
 	if p.asked.waits() {
 		p.asked.hurry.Store(true)
@@ -399,7 +403,7 @@ func (p *Page) hurry(h scene.Host) tea.Cmd {
 	return nil
 }
 
-// leave closes the answer. If the answer is still awaited, leave cancels the work on it.
+// leave closes the answer that the page shows. If it has not arrived yet, leave cancels the work on it.
 func (p *Page) leave(h scene.Host) tea.Cmd {
 	p.asked.cancel()
 	p.asked = nil
@@ -416,7 +420,7 @@ func (p *Page) move(_ scene.Host, by widget.Step) tea.Cmd {
 	return nil
 }
 
-// heavier returns an order of rows by a figure, the largest first.
+// heavier returns a comparison that sorts rows by the figure that the function of returns, the largest first.
 func heavier(of func(r kindRow) float64) func(x, y kindRow) int {
 	return func(x, y kindRow) int { return cmp.Or(cmp.Compare(of(y), of(x)), cmp.Compare(x.Name, y.Name)) }
 }

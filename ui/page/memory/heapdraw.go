@@ -64,7 +64,7 @@ func (p *Page) kindColumns() []widget.Column[kindRow] {
 	}
 }
 
-// signed returns a number of objects as text, with its sign.
+// signed returns a change of a number of objects as text, with a plus or minus sign.
 func signed(n int64) string {
 	switch {
 	case n > 0:
@@ -76,7 +76,7 @@ func signed(n int64) string {
 }
 
 // rateText returns how many objects a class gains per second. Classes that grow all the time are highlighted. A
-// question mark means that garbage can be among the objects.
+// question mark means that some of the objects may be garbage, which the collector has not found yet.
 func rateText(r kindRow, sc *scene.Scene) (string, canvas.Style) {
 	t := &sc.Theme
 	switch {
@@ -113,7 +113,7 @@ func (p *Page) drawParts(a canvas.Area, sc *scene.Scene) canvas.Area {
 	return a.Sub(0, 1, a.W, a.H-1)
 }
 
-// drawHeap draws the selected part of the page, if it is about the heap.
+// drawHeap draws the part of the page that is shown, if this part is about the heap.
 func (p *Page) drawHeap(a canvas.Area, sc *scene.Scene) {
 	t, c := &sc.Theme, &p.Counts
 	y := 0
@@ -157,7 +157,7 @@ func (p *Page) drawHeap(a canvas.Area, sc *scene.Scene) {
 // mostWrapped limits the rows of a sentence.
 const mostWrapped = 3
 
-// putWrapped writes a sentence in as many rows as it needs, up to mostWrapped, and returns their number.
+// putWrapped writes a sentence in as many rows as it needs, up to mostWrapped. It returns the number of these rows.
 func putWrapped(a canvas.Area, y int, text string, st canvas.Style) int {
 	lines, _ := style.Wrap(text, a.W-2, mostWrapped)
 	for i, s := range lines {
@@ -191,7 +191,7 @@ func (p *Page) growthLines() []string {
 	return list
 }
 
-// growthText returns which class grows most, or what is missing to name it.
+// growthText says which class grows most. If this is not known yet, it says what is missing.
 func (p *Page) growthText() string {
 	w := &p.Counts.watch
 	taken, _ := w.Counts()
@@ -242,8 +242,8 @@ func (p *Page) drawConsists(a canvas.Area, sc *scene.Scene) {
 // hiddenValue replaces the first bytes of a String if values are hidden.
 const hiddenValue = "    (value not shown)"
 
-// draw draws the answer to a question about the heap, such as what holds the objects of a class. Until the answer
-// arrives, draw shows how much of the heap is copied.
+// draw draws the answer to a question about the heap, such as which objects refer to the objects of a class. Until the
+// answer arrives, it shows how much of the heap has been copied.
 func (x *answer) draw(a canvas.Area, sc *scene.Scene) {
 	t := &sc.Theme
 	t.Heading(a, " "+flamegraph.Printable(x.title())+" ")

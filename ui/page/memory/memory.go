@@ -28,8 +28,9 @@ var View = page.View{
 	Make:   page.Makes(New),
 }
 
-// Page shows the figures of the collector and the memory, over the time shown and at its end. It also shows the code
-// whose threads did the collector's work. Its other parts show what is on the heap, and what the memory consists of.
+// Page shows the figures of the collector and the memory. It shows how they change over the time on the screen, and
+// their values at its end. It also shows the code whose threads did the collector's work. Its other parts show what is
+// on the heap, and what the memory consists of.
 type Page struct {
 	page.Plain
 	flame *widget.Flame
@@ -38,8 +39,8 @@ type Page struct {
 	from   store.Mark // the figures at its beginning. TimeNS is zero if there is only one mark
 	known  bool
 	series []series
-	// Payers are the places of code whose threads did the collector's work. Ruby sweeps and marks in steps, so any
-	// thread that allocates may have to do a part of this work.
+	// Payers are the places of code whose threads did the collector's work. Ruby marks and sweeps in steps, and a
+	// thread that allocates an object may have to do one of these steps.
 	Payers []flamegraph.PlaceSum
 	GCNS   int64 // time in the collector, by the weights
 	paidOf widget.PlacesFrom
@@ -47,13 +48,15 @@ type Page struct {
 	part   part
 	Counts counts
 	Table  widget.Table[kindRow, string]
-	// asked is the answer that the page shows instead of the table. It is nil if the page shows none.
+	// asked is the answer to a question about the heap. The page shows it instead of the table. It is nil if the page
+	// shows no answer.
 	asked *answer
-	// listKeys work while classes or types are shown, answerKeys while an answer is shown.
+	// listKeys are the keys that work while classes or types are shown. answerKeys work while an answer is shown.
 	listKeys, answerKeys scene.KeyMap
 }
 
-// series is one figure over the time shown. It has a value for each column, which is negative if nothing is known.
+// series is a figure over the time on the screen. It has a value for each column of the screen. A value is negative if
+// it is not known.
 type series struct {
 	name, value string
 	values      []float64
@@ -63,12 +66,12 @@ type series struct {
 	level       bool                 // a curve, whose scale need not begin at zero
 }
 
-// leastSpan is the least height of the scale of a curve (series.level), as a share of the scale's top. It keeps noise
-// from filling the whole height.
+// leastSpan is the least difference between the ends of a curve's scale, as a share of the upper end. It applies to
+// levels (series.level). Without it, noise would fill the whole height.
 const leastSpan = 0.1
 
-// fit sets the ends of the scale. The scale of a rate begins at zero. Its top is the largest value, and not below the
-// parameter least.
+// fit sets the two ends of the scale. The scale of a rate begins at zero. Its top is the largest value, or the
+// parameter least if this is larger.
 func (s *series) fit(least float64) {
 	s.top = least
 	if !s.level {
@@ -89,7 +92,7 @@ func (s *series) fit(least float64) {
 	s.low = min(s.low, s.top)
 }
 
-// scale returns the ends of the scale in words. If both have the same unit, only top names it.
+// scale returns the two ends of the scale as texts. If both have the same unit, only the upper one names it.
 func (s *series) scale() (low, top string) {
 	low, top = s.unit(s.low), s.unit(s.top)
 	if n, unit, ok := strings.Cut(low, " "); ok && strings.HasSuffix(top, " "+unit) {
@@ -100,7 +103,7 @@ func (s *series) scale() (low, top string) {
 	return low, top
 }
 
-// compact returns a count as text of few columns.
+// compact returns a count as a short text.
 func compact(n float64) string {
 	switch {
 	case n >= 1e9:
@@ -142,7 +145,7 @@ func New(c *widget.Parts) *Page {
 	return p
 }
 
-// Keys returns the keys of the part that is shown, or of all parts.
+// Keys returns the keys of the part that is shown. If all is true, it returns the keys of all parts.
 func (p *Page) Keys(_ *scene.Scene, all bool) []*scene.KeyMap {
 	switch {
 	case all:
@@ -186,7 +189,7 @@ func (p *Page) Detail(*scene.Scene) (name, rest string) {
 }
 
 const (
-	// memoryLabelW is the width of the names, values and scales before the series.
+	// memoryLabelW is the width of the names, values and scales on the left of the series.
 	memoryLabelW   = 44
 	valueW, scaleW = 12, 10
 )
@@ -271,7 +274,7 @@ func (p *Page) perSecond(of func(*store.Mark) float64) string {
 	return eachSecond(of(&p.At)-of(&p.from), p.At.TimeNS-p.from.TimeNS)
 }
 
-// eachSecond returns the growth per second of a value that grew by n in ns, in words.
+// eachSecond returns, as text, the growth per second of a value that grew by n within ns nanoseconds.
 func eachSecond(n float64, ns int64) string {
 	n /= float64(ns) / 1e9
 	if n < 10 {
@@ -280,7 +283,7 @@ func eachSecond(n float64, ns int64) string {
 	return units.Count(int64(n)) + "/s"
 }
 
-// loadPayers sums up the time in the collector by the place in the code that ran into it.
+// loadPayers sums up the time in the collector. It sums by the place of the code whose thread did the collector's work.
 func (p *Page) loadPayers(sc *scene.Scene) {
 	s := &sc.Weights
 	of := widget.PlacesFrom{FromNS: s.FromNS, ToNS: s.ToNS, Hides: sc.Dict.HidesDirectories()}

@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-// TestACurveHasAScale: if a level grows by a quarter, its curve fills its rows. Noise does not fill them. The scale
+// TestACurveHasAScale: the curve of a level that grows by a quarter uses all its rows. Small noise does not. The scale
 // of a rate begins at zero.
 func TestACurveHasAScale(t *testing.T) {
 	bytes := func(n float64) string { return units.Bytes(int64(n)) }
@@ -35,8 +35,8 @@ func TestACurveHasAScale(t *testing.T) {
 	}
 }
 
-// TestLevelsGetRowsFirst: each series has at least one row. Free rows go to levels first, such as the curves of
-// memory.
+// TestLevelsGetRowsFirst: each series has at least one row. If there are more rows, the levels get them first, such as
+// the curves of memory.
 func TestLevelsGetRowsFirst(t *testing.T) {
 	p := Page{series: []series{{level: true}, {level: true}, {}, {}}}
 	for free, want := range map[int][4]int{-2: {1, 1, 1, 1}, 1: {2, 1, 1, 1}, 4: {3, 3, 1, 1}, 5: {3, 3, 2, 1},

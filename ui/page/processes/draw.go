@@ -19,12 +19,13 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// leastFinding is the least width of a readable finding: its sign, two words and the number of further findings.
+// leastFinding is the least width at which a finding is readable. There is room for its sign, two words and the number
+// of other findings.
 const leastFinding = 19
 
 // Columns are the columns of the table.
 func (p *Page) Columns() []widget.Column[*processRow] {
-	// The function figure shows "–" until the process was read, because its figures are not known before.
+	// The function figure shows "–" until the process was read for the first time.
 	figure := func(of func(f *scene.Figures) string) func(*processRow, *scene.Scene) (string, canvas.Style) {
 		return func(w *processRow, sc *scene.Scene) (string, canvas.Style) {
 			if w.figures.LockHz == 0 {
@@ -44,7 +45,8 @@ func (p *Page) Columns() []widget.Column[*processRow] {
 		{Title: "pid", Width: widget.Wide(7), Right: true, Text: pidText},
 		// This column is hidden on screens narrower than WideWidth+16, because the text of the finding needs the room.
 		{Title: "ruby", Width: widget.Wide(0, scene.WideWidth+16, 12, 160, 13), Text: rubyText},
-		// Columns whose figures are also in other views, or in the lines above, are dropped first.
+		// If there is no room, some columns are left out. The first are columns whose figures are also in other views,
+		// or in the lines above.
 		{Title: "threads", Short: "thr", Width: widget.Wide(0, 80, 4, scene.WideWidth, 7), Drop: 1, Right: true, Text: threadsText},
 		{Title: "GVL", Width: widget.Wide(5, scene.WideWidth, 6), Right: true, Order: "GVL", Compare: by(func(f *scene.Figures) float64 { return f.Held }),
 			Text: func(w *processRow, sc *scene.Scene) (string, canvas.Style) {
@@ -119,14 +121,14 @@ func (w *processRow) style(t *style.Theme) canvas.Style {
 }
 
 func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
-	// The table gets the rows that it needs, up to half of them. The lower view gets the rest.
+	// The table gets as many rows as it needs, up to half of the area. The view below it gets the rows that are left.
 	lines := len(p.Table.Rows)
 	high := 1 + max(min(lines, (a.H-2)/2), min(lines, 3))
 	p.Table.Draw(a.Sub(0, 0, a.W, high), sc, !p.onLower, func(h scene.Host, _ *processRow, _ int) tea.Cmd { return p.choose(h) })
 	p.drawLower(a.Sub(0, high, a.W, a.H-high), sc)
 }
 
-// stateMark returns the sign, the word and the style for the state of a process.
+// stateMark returns the sign, the word and the style that show the state of a process.
 func stateMark(s processState, t *style.Theme) (mark, word string, st canvas.Style) {
 	switch s {
 	case processReplaced:
@@ -153,7 +155,7 @@ func markText(w *processRow, sc *scene.Scene) (string, canvas.Style) {
 	return mark, st
 }
 
-// shortPart writes the part of a process in its service in few columns: "[3 of 5 busy]" is "3/5".
+// shortPart shortens what a process's title says about its work: "[3 of 5 busy]" becomes "3/5".
 var shortPart = strings.NewReplacer("[", "", " of ", "/", " busy]", "")
 
 func (p *Page) drawTitle(a canvas.Area, w *processRow, sc *scene.Scene) {
@@ -196,7 +198,8 @@ func threadsText(w *processRow, sc *scene.Scene) (string, canvas.Style) {
 	return fmt.Sprint(w.threads), w.style(&sc.Theme)
 }
 
-// drawWorst writes the worst finding of a process and the number of others, or how the process ended.
+// drawWorst writes the worst finding of a process and the number of its other findings. If the process has ended, it
+// says how.
 func (p *Page) drawWorst(a canvas.Area, w *processRow, sc *scene.Scene) {
 	t := &sc.Theme
 	switch {
@@ -239,7 +242,8 @@ func (p *Page) drawFinding(a canvas.Area, f findings.Finding, t *style.Theme, su
 	a.Put(x, 0, suffix, t.Dimmed())
 }
 
-// DrawTop draws the head lines of view 8, which are about all processes instead of the shown one.
+// DrawTop draws the head lines of view 8. They are about all processes. In the other views the head lines are about one
+// process.
 func (p *Page) DrawTop(a canvas.Area, sc *scene.Scene, head widget.Head) {
 	t, r := &sc.Theme, &sc.Regions
 	head.Process.Title, head.Process.Part = fmt.Sprintf("%d processes", len(p.rows)), ""
@@ -256,7 +260,7 @@ func (p *Page) DrawTop(a canvas.Area, sc *scene.Scene, head widget.Head) {
 	widget.DrawGauges(a.Row(r.Gauges), &f, new(scene.Served), t)
 }
 
-// Worst returns the findings of all processes. Each title begins with the process.
+// Worst returns the findings of all processes. Each title begins with the name of the process.
 func (p *Page) Worst(sc *scene.Scene) scene.Findings {
 	v := scene.Findings{Note: sc.Findings.Note}
 	if len(p.findings.Rows) > 0 {
@@ -292,7 +296,7 @@ func (p *Page) programs() string {
 // maxPrograms limits the number of program names in the head line.
 const maxPrograms = 4
 
-// done reports whether all processes have stopped being sampled.
+// done reports whether no process is being sampled, because all have ended.
 func (p *Page) done() bool {
 	for i := range p.rows {
 		if p.rows[i].state == processRuns && !p.rows[i].Of.Store.State().Done {

@@ -22,7 +22,7 @@ func (p *Page) drawLower(a canvas.Area, sc *scene.Scene) {
 	rule, body := a.Row(0), a.Sub(0, 1, a.W, a.H-1)
 	p.buildFlame(body.W, body.H)
 	if p.lower == lowerFlame {
-		// The functions get the rows that the flamegraph leaves free, as on views 1 and 4.
+		// The list of functions gets the rows that the flamegraph does not need, as in views 1 and 4.
 		if free := body.H - p.Flame.RowsWanted(sc.LastNS); free >= widget.LeastPanel && len(p.functions.Rows) > 0 {
 			p.drawBelow(body.Sub(0, body.H-free, body.W, free), sc)
 			body = body.Sub(0, 0, body.W, body.H-free)

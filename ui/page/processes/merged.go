@@ -13,19 +13,19 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// merger brings the stacks of several processes into one Dictionary. Each process has its own numbers for threads,
-// frames and stacks. Translations are cached.
+// merger brings the stacks of several processes into one Dictionary. Each process has its own IDs for threads, frames
+// and stacks, which must be translated. Translations are cached.
 type merger struct {
 	Dict *sampler.Dictionary
 	of   map[*scene.Member]*translation
-	// owner maps a thread of the merged weights to its process. The index is the thread's number. The first element is
-	// unused.
+	// owner has the process of each thread of the merged weights. The index is the thread's number in these weights.
+	// The first element is unused.
 	owner []*scene.Member
 	Whole flamegraph.Snapshot
 	part  flamegraph.Snapshot
 }
 
-// A translation maps one process's IDs to the IDs of the merged Dictionary.
+// A translation maps the IDs of one process to the IDs of the merged Dictionary.
 type translation struct {
 	stacks  map[sampler.StackID]sampler.StackID
 	frames  map[sampler.FrameID]sampler.FrameID
@@ -37,20 +37,22 @@ func NewMerger() *merger {
 	return &merger{Dict: sampler.NewDictionary(), of: make(map[*scene.Member]*translation), owner: make([]*scene.Member, 1)}
 }
 
-// maxMergedThreads and maxMergedFrames limit the size of a merger. Beyond them, a new merger replaces it.
+// maxMergedThreads and maxMergedFrames limit the size of a merger. When one of them is reached, a new, empty merger
+// replaces it.
 const (
 	maxMergedThreads = 1 << 16
 	maxMergedFrames  = 1 << 16
 )
 
-// full reports whether a limit is reached. This happens if threads come and go, or methods are redefined, for a long
-// time.
+// full reports whether a limit of the merger is reached. This happens if threads come and go, or methods are redefined,
+// for a long time.
 func (g *merger) full() bool {
 	frames, stacks, _, _, _ := g.Dict.Sizes()
 	return len(g.owner) > maxMergedThreads || frames > maxMergedFrames || stacks > 4*maxMergedFrames
 }
 
-// begin drops the weights, and the translations of processes that are not in list.
+// begin prepares the merger for new weights. It drops the old weights, and the translations of processes that are not
+// in list.
 func (g *merger) begin(list []*scene.Member) {
 	g.Whole.Entries = g.Whole.Entries[:0]
 	g.Whole.FromNS, g.Whole.ToNS, g.Whole.Overflow, g.Whole.Dropped = 0, 0, 0, flamegraph.Weights{}
@@ -61,7 +63,7 @@ func (g *merger) begin(list []*scene.Member) {
 	}
 }
 
-// Add adds the weights of a process in a period.
+// Add adds the weights that a process has in a time span.
 func (g *merger) Add(m *scene.Member, r *store.Reading, fromNS, toNS int64) {
 	r.Rolling.SnapshotRange(fromNS, toNS, &g.part)
 	t := g.of[m]
@@ -89,7 +91,8 @@ func (g *merger) Add(m *scene.Member, r *store.Reading, fromNS, toNS int64) {
 	g.Whole.Dropped = g.Whole.Dropped.Plus(g.part.Dropped)
 }
 
-// stack translates a stack, callers first. Each part is translated once.
+// stack translates a stack into the merged Dictionary, the outermost caller first. Each of its parts is translated only
+// once.
 func (t *translation) stack(to, from *sampler.Dictionary, id sampler.StackID) sampler.StackID {
 	t.chain = t.chain[:0]
 	at := id
@@ -126,8 +129,8 @@ type mergedRow struct {
 	processes, stampOf, stampIn int // how many processes it ran in; the last process and stack that were counted
 }
 
-// Functions sums the merged weights by function, the heaviest first. If own is true, weight in other code counts for
-// the innermost own function that called it, as in view 5.
+// Functions sums up the merged weights by function, and puts the heaviest function first. If own is true, other code
+// has no rows. Its weight counts for the innermost function of the program that called it, as in view 5.
 func (g *merger) Functions(metric flamegraph.Metric, idle, own bool) (rows []mergedRow, sum int64) {
 	skip := flamegraph.StateSet(0)
 	if metric == flamegraph.Wall && !idle {

@@ -43,8 +43,9 @@ type Page struct {
 	idle      []sampler.Relative // running processes that are not sampled
 	forgotten int
 	all       processRow
-	// worst is the worst finding of all processes. It is nil if there is none. worstIn says how many processes of the
-	// same program have this finding, and how many other findings there are: " in 3 of 8 +2". worstShort is " 3/8".
+	// worst is the worst finding of all processes. It is nil if there is none. worstIn is a text like " in 3 of 8 +2".
+	// It says how many processes of the same program have this finding, and how many other findings there are.
+	// worstShort is " 3/8".
 	worst               *findings.Finding
 	worstIn, worstShort string
 
@@ -61,7 +62,8 @@ type Page struct {
 	together  together
 }
 
-// mergedFrom identifies the input from which the lower view was made.
+// mergedFrom identifies the input from which the view below the table was made. If it has not changed, the view is not
+// made again.
 type mergedFrom struct {
 	loads    int
 	selected *scene.Member
@@ -91,8 +93,8 @@ const (
 	processFailed
 )
 
-// processRow is a row of the table: a sampled process with its head figures, the sum of all processes, or an unsampled
-// process.
+// processRow is a row of the table. It is a sampled process with its main figures, the sum of all processes, or a
+// process that is not sampled.
 type processRow struct {
 	Of      *scene.Member     // nil for the row of all, and for an unsampled process
 	idle    *sampler.Relative // nil unless the process is not sampled
@@ -102,14 +104,14 @@ type processRow struct {
 	state   processState
 	end     string // how and when it ended
 	figures scene.Figures
-	// findings are the findings at the shown moment, the worst first.
+	// findings are the findings at the moment on the screen, the worst first.
 	findings []findings.Finding
-	// lane is the share of the time that the GVL was held, over the time shown. It belongs to the ractor whose GVL
-	// was held most.
+	// lane is a small curve over the time on the screen: the share of the time that the GVL was held. If there are
+	// several ractors, it is about the ractor whose GVL was held most.
 	lane []float64
 }
 
-// processKey identifies a row. Its zero value is the row of all processes.
+// processKey identifies a row of the table. The zero value means the row of all processes.
 type processKey struct {
 	Of   *scene.Member
 	idle int // the PID of an unsampled process
@@ -135,11 +137,11 @@ type findingKey struct {
 
 func (f *processFinding) ID() findingKey { return findingKey{f.of, f.Title} }
 
-// RefreshProcesses is the interval at which the rows are made again while the picture is live. The clock measures it,
-// because no samples come if the shown process has ended.
+// RefreshProcesses is the interval at which the rows are made again while the picture is live. A clock measures it.
+// Samples could not, because none come if the shown process has ended.
 const RefreshProcesses = 500 * time.Millisecond
 
-// processList gives the page its processes. List returns the sampled ones, and Relatives returns all.
+// processList is where the page gets its processes. List returns the sampled ones, and Relatives returns all.
 type processList interface {
 	List() []*scene.Member
 	Relatives() (list []sampler.Relative, forgotten int)
@@ -263,7 +265,7 @@ func (p *Page) Detail(sc *scene.Scene) (name, rest string) {
 	return fmt.Sprintf("%s %d", titleOf(sc, &r.Process), r.Process.PID), strings.Join(parts, "  ")
 }
 
-// move moves up or down in the list with the focus.
+// move moves the cursor up or down in the list that has the keys.
 func (p *Page) move(h scene.Host, by widget.Step) tea.Cmd {
 	switch {
 	case !p.onLower:
@@ -282,7 +284,7 @@ func (p *Page) move(h scene.Host, by widget.Step) tea.Cmd {
 	return nil
 }
 
-// choose makes the lower view show the process that is selected in the table.
+// choose makes the view below the table show the process that is selected in the table.
 func (p *Page) choose(h scene.Host) tea.Cmd {
 	p.onLower, p.Flame.Zoom, p.Flame.Selected = false, nil, nil
 	p.functions.Reset()
@@ -325,8 +327,8 @@ func (p *Page) back(h scene.Host) {
 	h.Refresh()
 }
 
-// nextMetric selects the next weight. It skips the number of allocations, because each process has an estimate of its
-// own, and these cannot be added.
+// nextMetric selects the next weight for the flamegraph. It skips the number of allocations. Each process has its own
+// estimate of this number, and these estimates cannot be added.
 func (p *Page) nextMetric() {
 	p.Flame.NextMetric()
 	if p.Flame.Metric == flamegraph.Allocations {
@@ -335,7 +337,7 @@ func (p *Page) nextMetric() {
 	p.mergedOf = mergedFrom{}
 }
 
-// Load reads all processes. r is the reading of the shown process, whose Store is locked.
+// Load reads the data of all processes. r is for reading the shown process, whose Store is already locked.
 func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	list := p.fleet.List()
 	of := scene.FlameRange{AtNS: sc.AtNS, WindowNS: sc.WindowNS, Frozen: sc.Frozen}
@@ -360,7 +362,8 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	}
 }
 
-// read calls fn with a reading of a process's Store. The Store of the shown process is already locked, so r is used.
+// read calls fn with a reading of a process's Store. If it is the shown process, its Store is already locked, so fn
+// gets r.
 func read(sc *scene.Scene, r *store.Reading, of *scene.Member, fn func(*store.Reading)) {
 	if of.Store.Dict == sc.Dict {
 		fn(r)
@@ -369,7 +372,8 @@ func read(sc *scene.Scene, r *store.Reading, of *scene.Member, fn func(*store.Re
 	of.Store.Read(fn)
 }
 
-// merge merges the weights of all processes, or of the selected one, and prepares the lower view.
+// merge merges the weights of all processes, or takes the selected process's weights, and prepares the view below the
+// table.
 func (p *Page) merge(sc *scene.Scene, r *store.Reading, list []*scene.Member) {
 	if hides := sc.Dict.HidesDirectories(); hides != p.hides || p.Merged.full() {
 		p.hides, p.Merged, p.Flame.Builder = hides, NewMerger(), nil
@@ -402,8 +406,8 @@ func (p *Page) merge(sc *scene.Scene, r *store.Reading, list []*scene.Member) {
 	}
 }
 
-// buildFlame builds the merged flamegraph, with the processes below the root. Workers with the same program and the
-// same parent process share a node, because they run the same code.
+// buildFlame builds the merged flamegraph. The processes are the nodes below the root. Workers with the same program
+// and the same parent process share one node, because they run the same code.
 func (p *Page) buildFlame(width, height int) {
 	v := &p.Flame
 	v.Everything, v.Filter = "all processes", ""
@@ -430,7 +434,8 @@ func (p *Page) buildFlame(width, height int) {
 	v.Build(&p.Merged.Whole, p.Merged.Dict, nil, func(id sampler.ThreadID) string { return roots[p.Merged.owner[id]] }, width, height)
 }
 
-// actions returns the keys that save, copy, mark or record the selected process, even if another process is open.
+// actions returns the keys that save, copy, mark or record the selected process. They act on it even if another process
+// is open.
 func (p *Page) actions() []scene.Binding {
 	act := func(a scene.Action) func(scene.Host) tea.Cmd {
 		return func(h scene.Host) tea.Cmd { return p.act(h, a) }
@@ -444,8 +449,8 @@ func (p *Page) actions() []scene.Binding {
 	}
 }
 
-// Meant returns the process of an action: the process of the selected row or finding, or the only process. It is nil if
-// none is selected.
+// Meant returns the process that an action is meant for: the process of the selected row or finding, or the only
+// process. It is nil if none is selected.
 func (p *Page) Meant() *scene.Member {
 	switch k := p.findings.Index(); {
 	case p.onLower && p.lower == lowerFindings && k >= 0:

@@ -15,7 +15,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// loadRows makes a row for each process, and the row of all.
+// loadRows makes a row for each process, and a row for all processes together.
 func (p *Page) loadRows(sc *scene.Scene, r *store.Reading, list []*scene.Member) {
 	relatives, forgotten := p.fleet.Relatives()
 	p.forgotten = forgotten
@@ -30,7 +30,7 @@ func (p *Page) loadRows(sc *scene.Scene, r *store.Reading, list []*scene.Member)
 	}
 	planTogether(rows)
 	for _, row := range rows {
-		// findings come with the best explanation first, but here the worst comes first
+		// findings are in the order of their explanations, the best first. This list puts the worst one first.
 		sorting.StableBy(row.findings, func(x, y findings.Finding) int { return worseFirst(&x, &y) })
 		for _, f := range row.findings {
 			p.findings.Rows = append(p.findings.Rows, &processFinding{row.Of, f})
@@ -60,7 +60,8 @@ func titleOf(sc *scene.Scene, p *sampler.Process) string {
 // showsArgs reports whether command lines may be shown now.
 func showsArgs(sc *scene.Scene) bool { return sc.Opt.Args && !sc.HidesNames() }
 
-// setState sets the row's state and the text about its end from the state of its source.
+// setState sets the state of the row, and the text about how the process ended. Both come from the state of the
+// process's source.
 func (w *processRow) setState(s store.SourceState, replay bool) {
 	switch {
 	case s.Err != nil:
@@ -75,7 +76,7 @@ func (w *processRow) setState(s store.SourceState, replay bool) {
 	}
 }
 
-// shownAt returns the end of the time that is shown of a process. ok is false if the process has no sample yet.
+// shownAt returns the end of the time for which a process is shown. ok is false if the process has no sample yet.
 func shownAt(sc *scene.Scene, r *store.Reading) (atNS int64, ok bool) {
 	if sc.Frozen {
 		return sc.AtNS, r.LastNS != 0
@@ -83,8 +84,8 @@ func shownAt(sc *scene.Scene, r *store.Reading) (atNS int64, ok bool) {
 	return r.LastNS, r.LastNS != 0
 }
 
-// load reads the row's figures for the time shown. If the process has ended or is from a recording, this time ends
-// with its last sample.
+// load reads the row's figures for the time on the screen. If the process has ended or is from a recording, this time
+// ends with its last sample.
 func (w *processRow) load(sc *scene.Scene, r *store.Reading) {
 	to, ok := shownAt(sc, r)
 	if !ok {
@@ -98,7 +99,7 @@ func (w *processRow) load(sc *scene.Scene, r *store.Reading) {
 	_, w.lane = scene.Busiest(r, to-sc.WindowNS, to, laneColumns)
 }
 
-// loadFindings reads the findings of the time shown, in the order of package findings.
+// loadFindings reads the findings for the time on the screen, in the order of package findings.
 func (w *processRow) loadFindings(sc *scene.Scene, r *store.Reading, to int64) {
 	switch end := cmp.Or(w.Of.Store.State().End.AtNS, r.LastNS); {
 	case w.state == processRuns:
@@ -118,7 +119,7 @@ func (w *processRow) loadFindings(sc *scene.Scene, r *store.Reading, to int64) {
 	w.findings = sc.ShowableFindings(w.Of.Store, w.findings)
 }
 
-// halted returns what keeps a running process from running, such as SIGSTOP or docker pause. It returns nil if nothing
+// halted returns what stops a process that has not ended, such as SIGSTOP or docker pause. It returns nil if nothing
 // does.
 func (w *processRow) halted() *scene.Halt {
 	if w.state != processRuns {
@@ -127,10 +128,10 @@ func (w *processRow) halted() *scene.Halt {
 	return w.figures.Halted
 }
 
-// laneColumns is the number of columns of a process's lane.
+// laneColumns is the number of columns of a process's lane, the small curve of its GVL.
 const laneColumns = 30
 
-// sumUp makes the row of all processes. It has the sums of the figures, and of waits the longest.
+// sumUp makes the row of all processes. Its figures are sums, but for waits it has the longest of all processes.
 func (p *Page) sumUp() {
 	p.all = processRow{}
 	for _, w := range p.rows {
@@ -160,8 +161,8 @@ func (p *Page) sumUp() {
 	}
 }
 
-// sumUpFindings finds the most severe finding of all processes. If several are equally severe, it chooses the one that
-// most processes of its program have. `ddtop stat` chooses in the same way.
+// sumUpFindings finds the most severe finding of all processes. If several findings are equally severe, it chooses the
+// one that most processes of its program have. `ddtop stat` chooses in the same way.
 func (p *Page) sumUpFindings() {
 	type key struct{ program, id string }
 	has, of := make(map[key]int), make(map[string]int)
@@ -193,12 +194,13 @@ func (p *Page) sumUpFindings() {
 	}
 }
 
-// inTree is the name of the order in which each process is followed by the processes below it.
+// inTree is the name of an order of the table: each process is followed by its descendants.
 const inTree = "order"
 
 func asInTheTree(x, y *processRow) int { return slices.Compare(x.Of.Path, y.Of.Path) }
 
-// order makes the rows of the table: the row of all processes, a row for each, and rows for unsampled processes.
+// order makes the rows of the table and sorts them. There is a row for all processes together, one for each sampled
+// process, and one for each process that is not sampled.
 func (p *Page) order() {
 	t := &p.Table
 	t.Rows = append(append(t.Rows[:0], &p.all), p.rows...)
@@ -211,9 +213,9 @@ func (p *Page) order() {
 	}
 }
 
-// sameProcess returns the present key of a process for an old one, so that the cursor stays on it. The key changes
-// when sampling of the process begins or ends. If the process has no row, the result is the key of the row of all
-// processes.
+// sameProcess returns the present key of the process that had the key k, so that the cursor stays on it. The key
+// changes when sampling of the process begins or ends. If the process has no row now, the result is the key of the row
+// of all processes.
 func (p *Page) sameProcess(k processKey) processKey {
 	pid := k.idle
 	if k.Of != nil {
@@ -227,7 +229,8 @@ func (p *Page) sameProcess(k processKey) processKey {
 	return processKey{}
 }
 
-// worseFirst orders findings of several processes: active ones before ended ones, then by severity.
+// worseFirst sorts findings of several processes. Active findings come before ended ones, and then the more severe ones
+// come first.
 func worseFirst(x, y *findings.Finding) int {
 	return cmp.Or(cmp.Compare(min(x.AgoNS, 1), min(y.AgoNS, 1)), cmp.Compare(y.Severity, x.Severity))
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestAllProcessesAddUp: the row of all processes has the sum of their backlogs. It says that ddtop uses more CPU for
-// quality if this is so for one process. An ended process does not count.
+// TestAllProcessesAddUp: the row of all processes has the sum of their backlogs. If ddtop uses more CPU on one process
+// for the quality of its figures, this row says so, too. An ended process does not count.
 func TestAllProcessesAddUp(t *testing.T) {
 	row := func(state processState, f scene.Figures) *processRow { return &processRow{state: state, figures: f} }
 	p := &Page{rows: []*processRow{

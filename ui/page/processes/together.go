@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// planTogether makes the advice of all processes' findings agree.
+// planTogether changes the advice in the findings of all processes so that it does not contradict itself.
 func planTogether(rows []*processRow) {
 	all := make([]findings.Told, 0, len(rows))
 	for _, w := range rows {
@@ -20,15 +20,16 @@ func planTogether(rows []*processRow) {
 	findings.PlanTogether(all...)
 }
 
-// together caches the findings of all processes, for views that show one process.
+// together caches the findings of all processes. Views that show only one process use it.
 type together struct {
 	rows []*processRow
 	at   time.Time
 	of   scene.FlameRange
 }
 
-// Together adjusts the advice of the shown process's findings to the findings of all processes. If it has no active
-// finding, it notes what is wrong with the others. r is the reading of the shown process, whose Store is locked.
+// Together adjusts the advice in the shown process's findings to the findings of all processes. If the shown process
+// has no active finding, Together notes what is wrong with the other processes. r is for reading the shown process,
+// whose Store is already locked.
 func (p *Page) Together(sc *scene.Scene, r *store.Reading, v *scene.Findings) {
 	t, now := &p.together, sc.Now()
 	of := scene.FlameRange{AtNS: sc.AtNS, Frozen: sc.Frozen}
@@ -57,7 +58,7 @@ func (p *Page) Together(sc *scene.Scene, r *store.Reading, v *scene.Findings) {
 	v.Others = ofOthers(sc, others)
 }
 
-// loadTold reads only the findings of the time shown, and no figures.
+// loadTold reads only the findings for the time on the screen, and no figures.
 func (w *processRow) loadTold(sc *scene.Scene, r *store.Reading) {
 	to, ok := shownAt(sc, r)
 	if !ok {
@@ -98,7 +99,7 @@ func active(list []findings.Finding) []findings.Finding {
 	return list
 }
 
-// severest returns the first of the most severe findings.
+// severest returns the most severe finding. If several are equally severe, it returns the first of them.
 func severest(list []findings.Finding) *findings.Finding {
 	out := &list[0]
 	for i := range list {
@@ -109,9 +110,9 @@ func severest(list []findings.Finding) *findings.Finding {
 	return out
 }
 
-// Leads returns the process that other views show when the user leaves this one. It is the selected process. If no
-// process is selected and the user has opened none yet, it is the process with the worst finding. Without findings it
-// is the process with the most CPU time. It is nil if the shown process does not change.
+// Leads returns the process that the next view shows when the user leaves this view. It is the selected process. If no
+// process is selected and the user has opened none yet, it is the process with the worst finding. If there are no
+// findings, it is the process with the most CPU time. It is nil if the shown process does not change.
 func (p *Page) Leads(opened bool) *scene.Member {
 	if to := p.Table.Cursor.Of; to != nil || opened || len(p.rows) == 0 {
 		return to
@@ -126,7 +127,7 @@ func (p *Page) Leads(opened bool) *scene.Member {
 	return slices.MinFunc(rows, worse).Of
 }
 
-// Follow selects the shown process in the table. If the row of all processes is selected, it does nothing.
+// Follow selects the process that is shown in the table. If the row of all processes is selected, Follow does nothing.
 func (p *Page) Follow(shown *scene.Member) {
 	if *p.Table.Cursor != (processKey{}) {
 		*p.Table.Cursor = processKey{Of: shown}

@@ -19,7 +19,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// longRequestNS is the age in ns from which on a request is highlighted.
+// longRequestNS is an age in ns. Requests of this age or older are highlighted.
 const longRequestNS = int64(1e9)
 
 // requestColumns returns the columns of the requests in progress.
@@ -135,8 +135,8 @@ func endpointColumns() []widget.Column[*endpointRow] {
 	}
 }
 
-// muchBlame is the share of all waiting for the GVL from which a route's blame is highlighted. littleBlame is the
-// least share that is shown.
+// A route's blame is its share of all waiting for the GVL that it caused. From muchBlame on, the share is highlighted.
+// Below littleBlame it is not shown.
 const (
 	muchBlame   = 0.25
 	littleBlame = 0.005
@@ -155,9 +155,9 @@ func endpointBlame(w *endpointRow, sc *scene.Scene) (string, canvas.Style) {
 	return units.Percent(w.Blame), st
 }
 
-// awayText returns what is shown for a request whose thread does something else now, instead of the thread's state. A
-// request is known to be in a fiber only if a fiber was seen to wait for it. Otherwise the thread may have begun
-// another request, or ended this one.
+// awayText returns the text for a request whose thread does something else now. It is shown instead of the thread's
+// state. A request is known to be in a fiber only if a fiber was seen to wait for it. Otherwise the thread may have
+// begun another request, or ended this one.
 func awayText(w *widget.RequestRow) string {
 	if w.FiberNS > 0 {
 		return "its fiber waits, others of its thread run"
@@ -165,8 +165,8 @@ func awayText(w *widget.RequestRow) string {
 	return "its thread does something else now"
 }
 
-// drawRequestNow writes what a request does: the state, then the statement or the place in the code, which has up to
-// half of the room.
+// drawRequestNow writes what a request does now. It writes the state of its thread, and then the statement or the place
+// in the code. The latter gets up to half of the room.
 func drawRequestNow(a canvas.Area, w *widget.RequestRow, sc *scene.Scene) {
 	t := &sc.Theme
 	switch {
@@ -198,11 +198,12 @@ func drawRequestNow(a canvas.Area, w *widget.RequestRow, sc *scene.Scene) {
 	}
 }
 
-// fiberMark marks a cell of the time in which a fiber waits for a request and no thread works for it. This is not a
-// state of a thread.
+// fiberMark is the letter in cells that show a special time of a request: a fiber waits for the request, and no thread
+// works for it. It is not the letter of a thread's state.
 const fiberMark = 'f'
 
-// DrawTime draws what the time of requests went to: a thread's states and then the waiting of fibers.
+// DrawTime draws how the time of requests was spent: first the states of threads, and then the time in which fibers
+// waited.
 func DrawTime(a canvas.Area, totals *[gvl.NumStates]int64, fiberNS int64, sc *scene.Scene) {
 	both := [2]int64{units.Sum(totals[:]), fiberNS}
 	width := units.Divide(a.W, both[:], both[0]+both[1], nil)
@@ -212,11 +213,11 @@ func DrawTime(a canvas.Area, totals *[gvl.NumStates]int64, fiberNS int64, sc *sc
 	}
 }
 
-// maxParts limits how many states of a request's time are named.
+// maxParts limits how many parts of a request's time are named.
 const maxParts = 4
 
-// drawParts names the states of a request's time, as many as there is room for. It adds the peer of io if the area is
-// wider than two states.
+// drawParts names the parts of a request's time, as many as there is room for. For the state io it adds the peer if the
+// area is wider than two parts.
 func drawParts(a canvas.Area, totals *[gvl.NumStates]int64, fiberNS int64, peers []account.PeerNS, sc *scene.Scene) {
 	x := 0
 	for _, s := range PartsOf(totals, fiberNS, peers, sc, a.W > 2*len("native 00  ")) {
@@ -227,8 +228,8 @@ func drawParts(a canvas.Area, totals *[gvl.NumStates]int64, fiberNS int64, peers
 	}
 }
 
-// PartsOf returns the parts of a time in percent, the longest first: "io 52 db-1:5432", "wait 40", "fiber waits 8". If
-// named is false, it leaves out the peer.
+// PartsOf returns the parts of a time in percent, the longest first: "io 52 db-1:5432", "wait 40", "fiber waits 8". The
+// first text has the peer of the I/O. If named is false, the peer is left out.
 func PartsOf(totals *[gvl.NumStates]int64, fiberNS int64, peers []account.PeerNS, sc *scene.Scene, named bool) []string {
 	type part struct {
 		text string
@@ -263,7 +264,7 @@ func peerWord(p sampler.Peer) string {
 }
 
 func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
-	// If the requests in progress leave too little room, the routes still get up to half of the rows.
+	// The routes get up to half of the rows, even if there are many requests in progress.
 	below := 0
 	if len(p.Endpoints.Rows) > 0 {
 		below = len(p.Endpoints.Rows) + 2
@@ -303,8 +304,8 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 	}
 }
 
-// shown returns the request whose stack fills the rows below the tables: the selected one, or the first. It is nil
-// while a route is selected.
+// shown returns the request whose stack is drawn below the tables. It is the selected request, or the first one. It is
+// nil while a route is selected.
 func (p *Page) shown() *widget.RequestRow {
 	if i := p.Running.Index(); i >= 0 {
 		return p.Running.Rows[i]
@@ -315,7 +316,7 @@ func (p *Page) shown() *widget.RequestRow {
 	return nil
 }
 
-// nothing returns the text if no request is in progress. It names the last request.
+// nothing returns the text that is shown if no request is in progress. It says what the last request was.
 func (p *Page) nothing(sc *scene.Scene) string {
 	switch {
 	case p.all[0] > 0:
@@ -333,8 +334,8 @@ func (p *Page) nothing(sc *scene.Scene) string {
 	return s
 }
 
-// RoutesSince returns the text that says since when routes are known. It is shown if the time on the screen begins
-// earlier.
+// RoutesSince returns a text that says from what time on the routes are known. It is shown if the time on the screen
+// begins before that.
 func RoutesSince(sc *scene.Scene) string {
 	ago := units.Duration(max(sc.LastNS-sc.Served.RoutesFromNS, 0))
 	return "of the last " + ago + " alone, since " + sc.Process.WallTime(sc.Served.RoutesFromNS).Format("15:04:05")

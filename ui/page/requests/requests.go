@@ -29,18 +29,19 @@ var View = page.View{
 	Make:    page.Makes(New),
 }
 
-// Page shows the requests and jobs in progress and, below them, the routes and classes of jobs of the time shown.
+// Page shows the requests and jobs in progress. Below them it shows the routes, and the classes of jobs, in the time on
+// the screen.
 type Page struct {
 	flame *widget.Flame // its search selects the rows
 	now   *widget.Now
 	page.Plain
-	// both has the rows of both tables, because they share one cursor.
+	// both has the rows of both tables, of requests and of routes. The tables share one cursor.
 	both      widget.List[widget.WorkKey, widget.WorkKey]
 	Running   widget.Table[*widget.RequestRow, widget.WorkKey]
 	Endpoints widget.Table[*endpointRow, widget.WorkKey]
-	// all is the number of rows of each table, including rows that a search leaves out.
+	// all is how many rows each of the two tables has, including rows that do not match the search.
 	all [2]int
-	// rowOf is the index of each thread in Scene.Threads.
+	// rowOf has the index of each thread in Scene.Threads.
 	rowOf map[sampler.ThreadID]int
 }
 
@@ -85,7 +86,7 @@ func (p *Page) move(_ scene.Host, by widget.Step) tea.Cmd {
 	return nil
 }
 
-// switchTable puts the cursor on the first row of the other table.
+// switchTable moves the cursor from one of the two tables to the first row of the other one.
 func (p *Page) switchTable() {
 	first := slices.IndexFunc(p.both.Rows, func(k widget.WorkKey) bool { return (k.Number == 0) == (p.Running.Index() >= 0) })
 	if first >= 0 {
@@ -200,7 +201,8 @@ func (p *Page) Detail(sc *scene.Scene) (name, rest string) {
 	return "", "↑ ↓ select   enter opens the thread of a request, the flamegraph of a route"
 }
 
-// openEndpoint narrows timeline and flamegraph to a route or a class of jobs.
+// openEndpoint opens the live view for a route or a class of jobs. The timeline and the flamegraph then show only its
+// time.
 func (p *Page) openEndpoint(h scene.Host, w *endpointRow) tea.Cmd {
 	if w.Other {
 		h.Message().Say("these are many routes, which are not kept apart")

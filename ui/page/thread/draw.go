@@ -18,7 +18,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// threadLabelW is the width of the labels before the thread's lanes, in columns of the screen.
+// threadLabelW is the width of the labels on the left of the thread's lanes, in columns of the screen. A lane is a part
+// of the page that shows something over time.
 const threadLabelW = 9
 
 func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
@@ -97,7 +98,7 @@ func (p *Page) drawSummary(a canvas.Area, sc *scene.Scene) {
 	case !th.Seen:
 		state = "ended"
 	}
-	// The state is more important than the ids. They only get the room that is left.
+	// The ids of the thread are less important than its state, so they get only the room that is left.
 	var ids []string
 	if info.TID != 0 {
 		ids = append(ids, fmt.Sprintf("tid %d", info.TID))
@@ -142,7 +143,8 @@ func (p *Page) drawServing(a canvas.Area, sc *scene.Scene) bool {
 	return true
 }
 
-// drawLanes draws the thread's states, and the shares of its time in which it held the GVL or waited for it.
+// drawLanes draws the thread's states over time. Below them it draws the shares of the time in which it held the GVL,
+// and in which it waited for it.
 func (p *Page) drawLanes(a canvas.Area, sc *scene.Scene) {
 	t, beside := &sc.Theme, style.NewShades()
 	for x := range a.W {
@@ -194,8 +196,8 @@ func (p *Page) drawStack(a canvas.Area, sc *scene.Scene) {
 	}, func(h scene.Host, _ StackFrame, _ int) tea.Cmd { return p.choose(h) })
 }
 
-// WaitsText returns the lengths of waits in the window. It adds which parts of all waiting since the start were not
-// queueing: the hand-over, the end of a time slice, the lack of a CPU.
+// WaitsText returns how long the waits in the time on the screen were. It also says which parts of all waiting since
+// the start were not spent in the queue: the hand-over, the end of a time slice, the lack of a CPU.
 func (p *Page) WaitsText() string {
 	w := &p.Waits
 	text := fmt.Sprintf("p50 %s  p90 %s  max %s ", w.InWords(0.5), w.InWords(0.9), w.InWords(1))
@@ -214,7 +216,8 @@ func (p *Page) WaitsText() string {
 	return text
 }
 
-// shortText says that all waits are shorter than the threshold of the list.
+// shortText returns the text for a thread whose waits are all too short to be listed. They are below the threshold of
+// the list.
 func (p *Page) shortText(sc *scene.Scene) string {
 	return fmt.Sprintf("all %s are shorter than %s (--wait-threshold)", units.Count(int64(p.Waits.Short)), units.Duration(int64(sc.Opt.WaitThreshold)))
 }
@@ -273,7 +276,8 @@ func (p *Page) drawWaits(a canvas.Area, sc *scene.Scene) {
 	}
 }
 
-// drawSource draws the source around the selected frame's line, with each line's share of the thread's time.
+// drawSource draws the source code around the selected frame's line. Beside each line is its share of the thread's
+// time.
 func (p *Page) drawSource(a canvas.Area, sc *scene.Scene) {
 	t := &sc.Theme
 	a.Row(0).Fill('─', t.Rule())
@@ -324,7 +328,8 @@ func (p *Page) drawSource(a canvas.Area, sc *scene.Scene) {
 	}
 }
 
-// drawSeen lists only the lines in which the thread spent time, because the source file cannot be read.
+// drawSeen is used if the source file cannot be read. It lists only the numbers of the lines in which the thread spent
+// time.
 func (p *Page) drawSeen(a canvas.Area, path string, current int32, t *style.Theme) {
 	lines := p.Heat.linesOf(path)
 	for y := range min(a.H, len(lines)) {
@@ -332,7 +337,7 @@ func (p *Page) drawSeen(a canvas.Area, path string, current int32, t *style.Them
 	}
 }
 
-// drawLine draws one line of source: its number, its share of the thread's time, its text.
+// drawLine draws one line of source code: its number, its share of the thread's time, and its text.
 func (p *Page) drawLine(a canvas.Area, path string, line, current int32, text string, t *style.Theme) {
 	const numberW = 6
 	barW := 6

@@ -11,17 +11,18 @@ import (
 )
 
 const (
-	// maxSourceBytes bounds the size of a source file, maxSourceLines its lines, and maxSourceFiles the number of
-	// files that are kept.
+	// maxSourceBytes bounds the size of a source file, and maxSourceLines its lines. maxSourceFiles bounds how many
+	// files are kept.
 	maxSourceBytes = 2 << 20
 	maxSourceLines = 1 << 16
 	maxSourceFiles = 16
 )
 
-// SourceFile is a source file of the target's program, or the error of reading it.
+// SourceFile is a source file of the target's program. If it could not be read, it has the error.
 type SourceFile struct {
 	Lines []string
-	// Newer is true if the file changed after the program started, so that the program may run other lines.
+	// Newer is true if the file changed after the program started. The program may then run code that differs from the
+	// file.
 	Newer bool
 	Err   error
 	// pending is true while the file is being read.
@@ -43,10 +44,10 @@ type sources struct {
 	order []string // oldest first
 }
 
-// get returns a file. It returns nil if the file was not requested.
+// get returns a file. It returns nil if no command to read the file was started.
 func (s *sources) get(path string) *SourceFile { return s.files[path] }
 
-// put keeps a file. If there are too many files, it drops the oldest.
+// put stores a file. If there are too many files, it drops the one that was stored first.
 func (s *sources) put(path string, f *SourceFile) {
 	if s.files == nil {
 		s.files = make(map[string]*SourceFile)
@@ -80,8 +81,9 @@ func (s *sources) fetch(src sampler.Source, path string, startedAt time.Time) te
 	return func() tea.Msg { return SourceMsg{path, readSource(files, path, startedAt)} }
 }
 
-// startSlack is how much newer than the process a file must be to count as changed. The process's start is known to 10
-// ms, and files are often written just before the program starts. A program reads hardly any file in its first second.
+// startSlack is how much newer than the process a file must be to count as changed. The start of the process is known
+// only to 10 ms, and files are often written just before the program starts. A program reads hardly any file in its
+// first second.
 const startSlack = time.Second
 
 // readSource reads the lines of a file.

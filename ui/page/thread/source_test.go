@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// files are the files of a process. The map has the time of each path's last change.
+// files imitates the files of a process. The map has the time at which each path was last changed.
 type files map[string]time.Time
 
 func TestReadSource(t *testing.T) {

@@ -26,9 +26,9 @@ var View = page.View{
 }
 
 const (
-	// longestWaits limits the listed waits of a thread.
+	// longestWaits limits how many waits of a thread are listed.
 	longestWaits = 20
-	// maxThreadFrames limits the listed frames of a stack.
+	// maxThreadFrames limits how many frames of a stack are listed.
 	maxThreadFrames = 4096
 )
 
@@ -37,8 +37,8 @@ type Page struct {
 	flame *widget.Flame // says whether the stack folds libraries
 	page.Plain
 	Frames widget.List[StackFrame, frameKey]
-	// chosen is the frame that the user selected. If the stack lacks it, the cursor is on the innermost frame with a
-	// file.
+	// chosen is the frame that the user selected. If the present stack does not have this frame, the cursor is on the
+	// innermost frame with a file.
 	chosen  frameKey
 	sources sources
 
@@ -61,8 +61,9 @@ type Page struct {
 	}
 }
 
-// StackFrame is a frame of the stack, or a folded run of frames, whose text is Label. nth distinguishes frames of the
-// same method. Native is set for C functions of the native stack, below the Ruby frames.
+// StackFrame is a row of the stack. It is a frame, or a run of folded frames whose text is Label. nth distinguishes
+// several frames of the same method. Native is set for C functions of the native stack, which were called by the Ruby
+// frames.
 type StackFrame struct {
 	sampler.Frame
 	nth            int
@@ -76,7 +77,7 @@ type frameKey struct {
 
 func (f StackFrame) ID() frameKey { return frameKey{f.Label, f.Path, f.nth} }
 
-// heat is how long a thread spent in each line of code, callees included.
+// heat is how long a thread spent in each line of code, including the functions that the line called.
 type heat struct {
 	Lines map[CodeLine]int64
 	Total int64
@@ -123,7 +124,7 @@ func (p *Page) Frame() *sampler.Frame {
 	return nil
 }
 
-// next selects the thread that is n places further in the list.
+// next opens the thread that is n places further in the list of threads.
 func (p *Page) next(h scene.Host, n int) {
 	threads := h.Showing().Threads
 	if len(threads) == 0 {
@@ -152,7 +153,7 @@ func (p *Page) Fetched(h scene.Host, msg tea.Msg) {
 	}
 }
 
-// NamesChanged makes the page look up the names of code again.
+// NamesChanged makes the page read the names of code again, because names are now hidden or shown.
 func (p *Page) NamesChanged() { p.builder = nil }
 
 func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
@@ -210,7 +211,8 @@ func (p *Page) loadStack(sc *scene.Scene) {
 	}
 }
 
-// nativeRows returns the C functions below the Ruby stack, if they are known. It also requests them for the next time.
+// nativeRows returns the C functions that the innermost Ruby frame called, if they are known. It also requests them for
+// the next picture.
 func (p *Page) nativeRows(sc *scene.Scene) (rows []StackFrame) {
 	if sc.Moment == nil {
 		return nil
@@ -239,7 +241,7 @@ func (p *Page) nativeRows(sc *scene.Scene) (rows []StackFrame) {
 }
 
 // FoldFrames replaces each run of library frames by one row that names the libraries. The program's own frames and the
-// innermost frame stay (flamegraph.FoldStack).
+// innermost frame keep their rows (flamegraph.FoldStack).
 func FoldFrames(all []StackFrame) []StackFrame {
 	rows := make([]StackFrame, 0, len(all))
 	for _, r := range flamegraph.FoldStack(len(all), func(i int) (bool, string) { return all[i].Own(), all[i].Library() }) {
@@ -252,7 +254,8 @@ func FoldFrames(all []StackFrame) []StackFrame {
 	return rows
 }
 
-// loadHeat sums the thread's time by line if the weights or the thread changed.
+// loadHeat sums up the thread's time by line of code. It does so only if the weights have changed, or the thread is
+// another one.
 func (p *Page) loadHeat(sc *scene.Scene, id sampler.ThreadID) {
 	s := &sc.Weights
 	if p.builder == nil {
@@ -266,8 +269,8 @@ func (p *Page) loadHeat(sc *scene.Scene, id sampler.ThreadID) {
 	p.Heat.add(tree.Root, make(map[CodeLine]bool))
 }
 
-// add adds the time of a node and of all nodes below it. A recursive line counts once. The depth of the tree bounds
-// the recursion.
+// add adds the time of a node of the tree and of all nodes below it. If a line calls itself, its time counts only once.
+// The depth of the tree bounds the recursion of add.
 func (h *heat) add(n *flamegraph.Node, above map[CodeLine]bool) {
 	l := CodeLine{n.File, n.Line}
 	first := n.Kind == flamegraph.FrameNode && n.File != "" && !above[l]

@@ -94,7 +94,8 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 	p.now.Draw(a.Sub(0, rows, a.W, a.H-rows), sc, selected)
 }
 
-// leastName is the least width, in columns, that a thread's name keeps if the number of its fibers is shown, too.
+// leastName is the least width, in columns, that a thread's name keeps when the number of its fibers is shown beside
+// it.
 const leastName = 6
 
 // drawTreeName draws the name of a thread or a group. Threads within a group are indented.
@@ -129,7 +130,7 @@ func drawTreeName(a canvas.Area, w *TableRow, sc *scene.Scene) {
 	}
 }
 
-// percents returns the row's shares in percent: holding the GVL, waiting for it, I/O, and the rest.
+// percents returns four shares of the row's time in percent: holding the GVL, waiting for it, I/O, and all other time.
 func (w *TableRow) percents() []int {
 	run := w.Totals[gvl.Running] + w.Totals[gvl.Stalled] + w.Totals[gvl.GC]
 	wait, io := w.Totals[gvl.Waiting], w.Totals[gvl.IO]
@@ -157,7 +158,8 @@ func detailText(w *TableRow, sc *scene.Scene) (string, canvas.Style) {
 	return "", sc.Theme.Dimmed()
 }
 
-// beyondState returns a state's description without the state's name and duration, which other columns show.
+// beyondState returns the description of a thread's state without the name and the duration of the state. Other columns
+// show these.
 func beyondState(ts gvl.ThreadState, dict *sampler.Dictionary) string {
 	ts.Detail.FD = -1 // leaves room for the address
 	s := strings.TrimPrefix(gvl.Describe(ts, dict), ts.State.String())
@@ -167,7 +169,7 @@ func beyondState(ts gvl.ThreadState, dict *sampler.Dictionary) string {
 	return s
 }
 
-// drawState draws what a thread does and for how long, or how many threads of a group are in each state.
+// drawState draws what a thread does and for how long. For a group it draws how many of its threads are in each state.
 func drawState(a canvas.Area, w *TableRow, sc *scene.Scene) {
 	t := &sc.Theme
 	if w.IsGroup {
@@ -190,7 +192,7 @@ func drawState(a canvas.Area, w *TableRow, sc *scene.Scene) {
 	}
 }
 
-// drawFrame draws the thread's request, and the innermost frame of its stack with file and line.
+// drawFrame draws the thread's request, and then the innermost frame of its stack with file and line.
 func drawFrame(a canvas.Area, w *TableRow, sc *scene.Scene) {
 	if w.fiber != nil {
 		a.Put(0, 0, canvas.Cut(w.fiber.what, a.W), sc.Theme.Plain())
@@ -210,7 +212,8 @@ func drawFrame(a canvas.Area, w *TableRow, sc *scene.Scene) {
 	drawFrameOf(a, th.State.Stack, sc)
 }
 
-// leastFrame is the least width that a frame needs to be drawn behind a request, in columns.
+// leastFrame is the least width, in columns, for a frame after a request. If there is less room, the frame is not
+// drawn.
 const leastFrame = 10
 
 func drawFrameOf(a canvas.Area, stack sampler.StackID, sc *scene.Scene) {

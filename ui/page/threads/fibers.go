@@ -13,10 +13,10 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// maxFiberRows limits the fibers listed below one thread.
+// maxFiberRows limits how many fibers are listed below a thread.
 const maxFiberRows = 500
 
-// fiberRow is a row for a waiting fiber, as it was when fibers were last read.
+// fiberRow is a row for a waiting fiber. It shows the fiber as it was when ddtop last read fibers.
 type fiberRow struct {
 	number sampler.FiberNumber
 	name   string // its request or job, or ""
@@ -48,8 +48,8 @@ func fibersOf(sc *scene.Scene) map[sampler.ThreadID][]*sampler.Fiber {
 	return of
 }
 
-// withFibers sets the number of waiting fibers in rows of threads. After rows of unfolded threads it adds their
-// fibers.
+// withFibers sets the number of waiting fibers in the rows of threads. If the user has unfolded a thread, rows with its
+// fibers follow the thread's row.
 func (p *Page) withFibers(sc *scene.Scene, rows []*TableRow) []*TableRow {
 	of := fibersOf(sc)
 	if of == nil {
@@ -86,7 +86,7 @@ func (p *Page) withFibers(sc *scene.Scene, rows []*TableRow) []*TableRow {
 	return out
 }
 
-// unfold shows or hides the fibers of the selected row's thread, and reports whether anything changed.
+// unfold shows or hides the fibers of the thread in the selected row. It reports whether anything changed.
 func (p *Page) unfold(open bool) bool {
 	i := p.Table.Index()
 	if i < 0 {
@@ -101,17 +101,19 @@ func (p *Page) unfold(open bool) bool {
 	return true
 }
 
-// follow selects, in the table, the row that is selected in all views, unless one of its fibers is selected.
+// follow moves the table's cursor to the row that is selected in all views. If the cursor is on a fiber of this row, it
+// stays there.
 func (p *Page) follow() {
 	if p.Cursor.Bare() != p.all.Selected {
 		p.Cursor = p.all.Selected
 	}
 }
 
-// choose makes the table's selected row, or the thread of a selected fiber, the selection of all views.
+// choose makes the table's selected row the selection of all views. If a fiber is selected, its thread becomes the
+// selection.
 func (p *Page) choose() { p.all.Selected = p.Cursor.Bare() }
 
-// fibersText returns the text for the number of a thread's fibers: "+ 60 fibers", or "+60" if there is no room.
+// fibersText returns the text that says how many fibers a thread has: "+ 60 fibers", or "+60" if there is little room.
 func (w *TableRow) fibersText(room int) string {
 	if w.fibers == 0 {
 		return ""
@@ -122,7 +124,7 @@ func (w *TableRow) fibersText(room int) string {
 	return "+" + units.Count(int64(w.fibers))
 }
 
-// draw draws a fiber's name: its request or job, or "fiber".
+// draw draws a fiber's name: its request or job. Without one, the name is "fiber".
 func (f *fiberRow) draw(a canvas.Area, w *TableRow, t *style.Theme) {
 	x := 4
 	if w.InGroup {
@@ -135,7 +137,7 @@ func (f *fiberRow) draw(a canvas.Area, w *TableRow, t *style.Theme) {
 	widget.DrawEndpoint(a.Sub(x, 0, max(a.W-x, 0), 1), f.name, "", t)
 }
 
-// drawState draws that the fiber waits, and how old its request is.
+// drawState writes that the fiber waits, and the age of its request.
 func (f *fiberRow) drawState(a canvas.Area, t *style.Theme) {
 	x := a.Put(0, 0, "waits", canvas.Style{FG: t.Readable(t.States[gvl.Parked])})
 	if f.ageNS > 0 {

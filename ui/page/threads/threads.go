@@ -32,8 +32,8 @@ type Page struct {
 	Table  widget.Table[*TableRow, scene.RowKey]
 	flat   bool            // threads are not grouped
 	opened map[string]bool // whether the user opened or closed a group, by its name
-	// all is the selection that all views share. Cursor is the table's own selection, because only the table has rows
-	// of fibers.
+	// all is the selection that all views share. Cursor is the selection of this table. They differ because only this
+	// table has rows of fibers.
 	all      *scene.Selection
 	Cursor   scene.RowKey
 	unfolded map[sampler.ThreadID]bool  // the threads whose fibers are shown
@@ -50,8 +50,8 @@ type TableRow struct {
 	p99    string
 	active bool
 	urgent int // index in gvl.ByUrgency of its most urgent state
-	// fibers is the number of a thread's waiting fibers. unfolded is set if they are shown below it. fiber is set in a
-	// row for such a fiber.
+	// fibers is how many fibers of the thread wait. unfolded is set if they are listed below the thread. fiber is set
+	// only if the row is such a fiber.
 	fibers   int
 	unfolded bool
 	fiber    *fiberRow
@@ -97,7 +97,7 @@ func (p *Page) Detail(sc *scene.Scene) (name, rest string) {
 	return sc.RowDetail(&p.Table.Rows[i].Row)
 }
 
-// enter opens the selected thread, or opens and closes the selected group.
+// enter opens the page of the selected thread. If a group is selected, enter opens or closes the group.
 func (p *Page) enter(h scene.Host) tea.Cmd {
 	i := p.Table.Index()
 	if i < 0 {
@@ -117,7 +117,8 @@ func (p *Page) move(h scene.Host, by widget.Step) tea.Cmd {
 	return nil
 }
 
-// expand opens or closes the selected group or thread. Closing on a member closes its group.
+// expand opens or closes the selected group or thread. If a member of a group is selected, closing means closing its
+// group.
 func (p *Page) expand(h scene.Host, open bool) {
 	if !p.unfold(open) {
 		widget.Expand(&p.Table.List, p.opened, open)
@@ -138,7 +139,7 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	p.choose()
 }
 
-// loadCPU sums the CPU time of each thread from the flamegraph's weights, which exist for any period.
+// loadCPU sums up the CPU time of each thread from the flamegraph's weights. These are known for any time span.
 func (p *Page) loadCPU(sc *scene.Scene) {
 	s := &sc.Weights
 	if of := [2]int64{s.FromNS, s.ToNS}; p.cpu == nil || of != p.cpuOf {
@@ -150,7 +151,7 @@ func (p *Page) loadCPU(sc *scene.Scene) {
 	}
 }
 
-// build sets the rows: groups with their threads, sorted.
+// build makes the rows: groups, each followed by its threads. It sorts them.
 func (p *Page) build(sc *scene.Scene, waits map[sampler.ThreadID]*store.ThreadWaits) {
 	threads, t := sc.Threads, &p.Table
 	single := make([]*TableRow, len(threads))
@@ -216,7 +217,7 @@ func (p *Page) build(sc *scene.Scene, waits map[sampler.ThreadID]*store.ThreadWa
 	}
 }
 
-// inRubysOrder compares two rows. Active threads come before others. Among equals, Ruby's order of threads decides.
+// inRubysOrder compares two rows. Active threads come before other threads. Otherwise Ruby's order of threads decides.
 func inRubysOrder(x, y *TableRow) int {
 	switch {
 	case x.active == y.active:
@@ -227,7 +228,7 @@ func inRubysOrder(x, y *TableRow) int {
 	return 1
 }
 
-// part returns the share of the row's time in some states.
+// part returns the share of the row's time that was spent in the given states.
 func (w *TableRow) part(states ...gvl.State) float64 {
 	var of int64
 	for _, s := range states {

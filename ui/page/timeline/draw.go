@@ -83,13 +83,14 @@ func (p *Page) drawProcess(a canvas.Area, sc *scene.Scene) {
 	}
 }
 
-// waitingText says how many threads waited for the GVL, on average and at most. The longest form comes first.
+// waitingText returns texts that say how many threads waited for the GVL, on average and at most. The longest form
+// comes first.
 func waitingText(mean, most float64) []string {
 	n := fmt.Sprintf("%.1f", mean)
 	return []string{fmt.Sprintf("%s threads, up to %.0f", n, most), n + " threads", n}
 }
 
-// drawCursor marks the column of the cursor, and describes what the selected thread did then.
+// drawCursor marks the column of the cursor, and describes what the selected thread did at the cursor's time.
 func (p *Page) drawCursor(a canvas.Area, y int, sc *scene.Scene) {
 	t, v, g := &sc.Theme, p.Timeline, &sc.Regions
 	if p.CursorNS < p.Span[0] || p.CursorNS >= p.Span[1] {
@@ -148,7 +149,8 @@ func (p *Page) drawCursor(a canvas.Area, y int, sc *scene.Scene) {
 	p.drawStackAtCursor(a, y, s.Stack, sc)
 }
 
-// drawStackAtCursor lists the frames of a stack below the row y. If there is little room, it writes them on one line.
+// drawStackAtCursor lists the frames of a stack below the row y. If there is little room, it writes all frames on one
+// line.
 func (p *Page) drawStackAtCursor(a canvas.Area, y int, stack sampler.StackID, sc *scene.Scene) {
 	const enough = 4 // rows, to list a frame on each
 	if a.H-y-1 >= enough {
@@ -158,7 +160,7 @@ func (p *Page) drawStackAtCursor(a canvas.Area, y int, stack sampler.StackID, sc
 	a.Put(1, y+1, canvas.Cut(sc.StackText(stack, p.now.Folds()), a.W-2), sc.Theme.Plain())
 }
 
-// groupUnder counts the states of a group's members at the cursor.
+// groupUnder returns a text that says how many members of a group were in each state at the cursor.
 func (p *Page) groupUnder(v *widget.Timeline, w *scene.Row) string {
 	var counts scene.StateCounts
 	for _, k := range w.Members {

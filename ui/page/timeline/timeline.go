@@ -35,14 +35,14 @@ type Page struct {
 	now      *widget.Now
 	// CursorNS is the instant under the cursor. It is zero if there is no cursor.
 	CursorNS int64
-	// Fine is the timeline in short columns. It is shown while a short period is frozen. asked is the time range for
-	// which it was last requested.
+	// Fine is the timeline with shorter columns than usual. It is shown while the screen is frozen at a short time.
+	// asked is the time range for which Fine was last requested.
 	Fine  store.Fine
 	asked store.FineRange
-	// Close is a view of a short time in which every change of the GVL is known. It replaces the timeline when the
-	// user zooms in far enough.
+	// Close is a view of a short time in which every change of the GVL is known. When the user zooms in far enough, it
+	// replaces the timeline.
 	Close closeView
-	// at is what the threads did at the cursor. askedNS is the last moment for which this was requested.
+	// at is what the threads did at the cursor. askedNS is the last time for which it was requested.
 	at      instant
 	askedNS int64
 
@@ -52,7 +52,7 @@ type Page struct {
 	process  []timeline.ProcCell
 }
 
-// instant is what the threads did at a moment of the history.
+// instant is what the threads did at one moment of the history.
 type instant struct {
 	atNS   int64
 	states []gvl.ThreadState
@@ -71,11 +71,13 @@ func (fineMsg) ForPage() {}
 // ForPage marks instantMsg as a message for pages.
 func (instantMsg) ForPage() {}
 
-// processLanes is the number of lanes of the process: GC, CPU, waiting. cursorRows is the height of the cursor's text.
+// processLanes is the number of lanes, the curves about the whole process: GC, CPU, waiting. cursorRows is the height
+// of the text about the cursor.
 const (
 	processLanes = 3
 	cursorRows   = 2
-	// maxLaneRows limits the height of each lane of the process. stackRows is how many rows are left for the stack.
+	// maxLaneRows limits the height of each lane of the process. stackRows is how many rows are kept free for the
+	// stack.
 	maxLaneRows = 4
 	stackRows   = 12
 )
@@ -116,12 +118,12 @@ func New(c *widget.Parts) *Page {
 	return p
 }
 
-// CellNS returns the length of a column on the screen, in ns.
+// CellNS returns how much time a column of the timeline covers, in ns.
 func (p *Page) CellNS(sc *scene.Scene) int64 {
 	return max((p.Span[1]-p.Span[0])/int64(max(p.Timeline.Cells, 1)), 1)
 }
 
-// moveCursor moves the cursor by n columns, and freezes the screen. If the cursor would leave the time shown,
+// moveCursor moves the cursor by n columns, and freezes the screen. If the cursor would leave the time on the screen,
 // moveCursor also moves this time.
 func (p *Page) moveCursor(h scene.Host, n int) {
 	if h.Showing().LastNS == 0 {
@@ -156,7 +158,7 @@ func (p *Page) moveCursor(h scene.Host, n int) {
 	}
 }
 
-// press selects the clicked row, and puts the cursor at the clicked time. y is relative to the rows.
+// press selects the clicked row, and puts the cursor at the clicked time. y counts from the first row of the timeline.
 func (p *Page) press(h scene.Host, x, y int) tea.Cmd {
 	v, g := p.Timeline, &h.Showing().Regions
 	if y >= 0 && y < len(v.Visible) {
@@ -182,7 +184,7 @@ func (p *Page) setCursor(h scene.Host, ns int64) {
 	p.CursorNS = max(h.Showing().OldestNS, min(ns, h.Showing().LastNS-1))
 }
 
-// AxisArea returns the area of the time axis, with the rows of the threads and the lanes under it.
+// AxisArea returns the area of the time axis, including the rows of the threads and the lanes under it.
 func (p *Page) AxisArea(a canvas.Area, sc *scene.Scene) canvas.Area {
 	g := &sc.Regions
 	return a.Sub(g.CellsX, 0, g.CellsW, 1+p.rowCount+min(len(p.Timeline.Lanes), scene.MaxLanes)+p.laneRows*processLanes)
@@ -196,7 +198,7 @@ func (p *Page) Wheel(h scene.Host, _, _, d int, onAxis bool) (tea.Cmd, bool) {
 	return p.Fetch(h), true
 }
 
-// zoom makes the time shown longer (d is +1) or shorter (-1). The cursor keeps its place on the screen.
+// zoom makes the time on the screen longer (d is +1) or shorter (-1). The cursor stays in its column.
 func (p *Page) zoom(h scene.Host, d int) {
 	if p.zoomClose(h, d) {
 		h.Refresh()
@@ -212,7 +214,7 @@ func (p *Page) zoom(h scene.Host, d int) {
 	h.Refresh()
 }
 
-// moveTime moves the time shown by d steps. The close view moves by a third of its width instead.
+// moveTime moves the time on the screen by d steps. If the close view is shown, a step is a third of its width.
 func (p *Page) moveTime(h scene.Host, d int64) {
 	if p.Close.On() {
 		p.pan(h, d*int64(h.Showing().Regions.CellsW)/waitParts)
@@ -222,8 +224,8 @@ func (p *Page) moveTime(h scene.Host, d int64) {
 	h.Refresh()
 }
 
-// wantsFine returns the time range whose samples are read from the history for a finer timeline. It returns false if
-// the usual timeline is fine enough.
+// wantsFine returns the time range for which a finer timeline must be computed from samples in the history. It returns
+// false if the usual timeline is fine enough.
 func (p *Page) wantsFine(sc *scene.Scene) (store.FineRange, bool) {
 	if c := &p.Close; c.On() {
 		return store.FineRange{FromNS: c.fromNS, ToNS: c.fromNS + c.ColumnNS*int64(sc.Regions.CellsW), ColumnNS: c.ColumnNS}, true
@@ -231,7 +233,7 @@ func (p *Page) wantsFine(sc *scene.Scene) (store.FineRange, bool) {
 	return store.FineRange{FromNS: sc.AtNS - sc.WindowNS - sc.WindowNS/widget.BlankShare, ToNS: sc.AtNS, ColumnNS: store.FineColumnNS}, sc.Frozen && sc.WindowNS <= store.MaxFineNS
 }
 
-// Fetch returns the commands that read the history for the fine timeline, and for the instant under the cursor.
+// Fetch returns the commands that read the history: for the fine timeline, and for the instant under the cursor.
 func (p *Page) Fetch(h scene.Host) tea.Cmd {
 	var cmds []tea.Cmd
 	store := h.Store()
@@ -249,7 +251,8 @@ func (p *Page) Fetch(h scene.Host) tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// Fetched stores what the commands of Fetch have read, unless the user has moved on and other data is wanted by now.
+// Fetched stores what the commands of Fetch have read. If the user has moved since and other data is wanted, it stores
+// nothing.
 func (p *Page) Fetched(h scene.Host, msg tea.Msg) {
 	switch msg := msg.(type) {
 	case fineMsg:
@@ -311,8 +314,8 @@ func (p *Page) About(sc *scene.Scene) string {
 
 func (p *Page) Detail(sc *scene.Scene) (name, rest string) { return p.Timeline.Detail(sc) }
 
-// Under returns the state of a thread at the cursor. ok is false while the state is being read, and if the thread did
-// not exist then.
+// Under returns the state of a thread at the cursor. ok is false if the state has not been read yet, or if the thread
+// did not exist at this time.
 func (p *Page) Under(id sampler.ThreadID) (gvl.ThreadState, bool) {
 	if p.at.atNS != p.CursorNS || p.CursorNS == 0 {
 		return gvl.ThreadState{}, false

@@ -43,7 +43,8 @@ func (p *Page) columns() []widget.Column[*topRow] {
 		{Width: widget.Wide(1), Text: p.trendText}, {Width: bar, Draw: p.drawWeight}, {Width: widget.Wide(widget.Rest), Draw: p.drawName}}
 }
 
-// ifCompared gives a column the width n while the rows are compared with another recording, else 0.
+// ifCompared returns the width of a column that is shown only during a comparison with another recording. It is n, or 0
+// if nothing is compared.
 func (p *Page) ifCompared(n int) func(int) int {
 	return func(int) int {
 		if p.Was == nil {
@@ -53,7 +54,7 @@ func (p *Page) ifCompared(n int) func(int) int {
 	}
 }
 
-// shares returns the row's weight now and in the other recording, both as shares of this recording's total.
+// shares returns the row's weight in this recording and in the other one. Both are shares of this recording's total.
 func (p *Page) shares(r *topRow) (now, before float64) {
 	by, of := widget.TopOrder(p.Table.By), p.Total[0]+p.Total[1]
 	if by == widget.ByBlame {
@@ -118,7 +119,8 @@ func (p *Page) trendText(r *topRow, sc *scene.Scene) (string, canvas.Style) {
 	return "", canvas.Style{}
 }
 
-// drawWeight draws a bar for the row's weight, in the colour of the code's origin. Its last column stays free.
+// drawWeight draws a bar for the row's weight, in the colour of the code's origin. The last column of the area stays
+// free.
 func (p *Page) drawWeight(a canvas.Area, r *topRow, sc *scene.Scene) {
 	style.DrawBar(a.Sub(0, 0, a.W-1, 1), style.Share(r.Weight(widget.TopOrder(p.Table.By)), p.most), sc.Theme.Flame[r.from])
 }

@@ -48,8 +48,8 @@ type Page struct {
 	recent  flamegraph.Snapshot
 	stacks  map[sampler.StackID]*stackWeight
 	loaded  topOf
-	// before is a Page that sums the weights of the recording to compare with. Was has the result by the names of
-	// rows. Was is nil if there is no comparison.
+	// before is a Page that sums up the weights of the recording to compare with. Was has its result, by the names of
+	// rows. Was is nil if nothing is compared.
 	before *Page
 	Was    map[string]topBefore
 }
@@ -67,8 +67,8 @@ const (
 
 var TopKindNames = [numTopKinds]string{"functions", "lines", "gems", "files"}
 
-// topRow is a function, line, gem or file. self and total have two weights each: in the earlier part of the time
-// shown, and in its recent part (recentParts).
+// topRow is a function, line, gem or file. self and total have two weights each. The first is from the earlier part of
+// the time on the screen, the second from the recent part (recentParts).
 type topRow struct {
 	widget.TopKey
 	from        sampler.Origin
@@ -83,7 +83,7 @@ type stackWeight struct {
 	blame  int64
 }
 
-// topOf identifies the input from which the rows were summed.
+// topOf identifies the input from which the rows were summed up. If it has not changed, they are not summed up again.
 type topOf struct {
 	kind         TopKind
 	metric       flamegraph.Metric
@@ -94,7 +94,8 @@ type topOf struct {
 	against      bool // the rows are compared with another recording
 }
 
-// recentParts is the number of parts of the time shown. The trend compares the last part with the others.
+// recentParts is the number of parts into which the time on the screen is divided. The trend compares the last part
+// with all the others.
 const recentParts = 4
 
 func New(c *widget.Parts) *Page {
@@ -128,7 +129,7 @@ func (p *Page) Found() string {
 	return fmt.Sprintf("%d of %d %s", len(p.Table.Rows), p.All, TopKindNames[p.Kind])
 }
 
-// turnTo makes the page list functions, lines, gems or files (k).
+// turnTo makes the page list another kind of rows: functions, lines, gems or files, as k says.
 func (p *Page) turnTo(h scene.Host, k TopKind) {
 	p.Kind, p.Table.Top = k, 0
 	h.Refresh()
@@ -139,7 +140,7 @@ func (p *Page) move(_ scene.Host, by widget.Step) tea.Cmd {
 	return nil
 }
 
-// enter opens the flamegraph at the selected row. If no row is selected, it selects one.
+// enter opens the flamegraph and selects the row's code there. If no row is selected, enter only selects one.
 func (p *Page) enter(h scene.Host) tea.Cmd {
 	i := p.Table.Index()
 	if i < 0 {
@@ -185,7 +186,8 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 
 // Sum adds up the weights by row.
 func (p *Page) Sum(whole, recent *flamegraph.Snapshot, sc *scene.Scene) {
-	// Drop old rows, because a program that redefines its methods has new frames and functions all the time.
+	// Old rows are dropped. Otherwise rows would collect without end if a program redefines its methods, because it
+	// then has new frames and functions all the time.
 	if g := sc.Dict.Generation(); p.of == nil || p.indexOf != p.Kind || p.indexIn != g {
 		p.indexOf, p.indexIn, p.rows = p.Kind, g, nil
 		p.of = &widget.Rows{Key: p.key, ByLine: p.Kind == TopLines, Core: p.Kind == TopFunctions,
@@ -307,8 +309,8 @@ func heavier(by widget.TopOrder) func(x, y *topRow) int {
 	}
 }
 
-// trend compares a row's share in the recent part of the time with its share in the earlier part. It returns 1 if the
-// share has grown, -1 if it has shrunk, and 0 if it is steady or unknown.
+// trend compares a row's share in the recent part of the time on the screen with its share in the earlier part. It
+// returns 1 if the share has grown, -1 if it has shrunk, and 0 if it is steady or unknown.
 func (p *Page) trend(r *topRow) int {
 	const least, relative = 0.02, 0.2
 	parts := r.self
@@ -365,7 +367,8 @@ func (p *Page) Detail(sc *scene.Scene) (name, rest string) {
 	return name, rest
 }
 
-// measure prints a weight. For allocations, it estimates the number of all objects from the seen ones.
+// measure returns a weight as text. For allocations only some objects are seen, so it estimates the number of all
+// objects from them.
 func (p *Page) measure(sc *scene.Scene, n int64) string {
 	if p.Flame.Metric == flamegraph.Allocations {
 		n = int64(style.Share(n, p.Alloc.Seen) * float64(p.Alloc.Objects))
@@ -373,7 +376,7 @@ func (p *Page) measure(sc *scene.Scene, n int64) string {
 	return style.Measure(p.Flame.Metric, n)
 }
 
-// nothing returns why the list is empty, or "" if it is not.
+// nothing returns a text that says why the list is empty. It returns "" if the list has rows.
 func (p *Page) nothing(sc *scene.Scene) string {
 	switch {
 	case p.Flame.Metric == flamegraph.Allocations && !p.Alloc.Enough():
@@ -384,8 +387,8 @@ func (p *Page) nothing(sc *scene.Scene) string {
 	return ""
 }
 
-// beforeOf returns the rows' weights in the other recording, by their labels, scaled to the same length of time. It
-// is nil if there is no comparison.
+// beforeOf returns the rows' weights in the other recording, by their labels. They are scaled to the length of this
+// recording. It is nil if nothing is compared.
 func (p *Page) beforeOf(sc *scene.Scene) map[string]topBefore {
 	v := p.Flame
 	if v.BaseKind != widget.AgainstBase || v.Filter != "" {
@@ -425,7 +428,7 @@ func (t topBefore) weight(by widget.TopOrder) int64 {
 	return t.Self
 }
 
-// Name returns a name by which the row is found in another recording.
+// Name returns a name under which the same row is found in another recording.
 func (r *topRow) Name() string {
 	if r.Label != "" {
 		return r.Label

@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// namedInSentence limits how many holders the sentence about a wait names.
+// namedInSentence limits how many holders of the GVL the sentence about a wait names.
 const namedInSentence = 2
 
 // chainMsg has the holders of the GVL during a wait, as read from the history.
@@ -34,7 +34,7 @@ func (p *Page) Fetch(h scene.Host) tea.Cmd {
 // ForPage marks chainMsg as a message for pages.
 func (chainMsg) ForPage() {}
 
-// Fetched stores the data of a chainMsg if it is still wanted.
+// Fetched stores the data of a chainMsg, unless the user has selected another wait since.
 func (p *Page) Fetched(h scene.Host, msg tea.Msg) {
 	if msg, ok := msg.(chainMsg); ok && msg.Of == p.asked {
 		p.chain = store.WaitChain(msg)
@@ -45,7 +45,7 @@ func (p *Page) Fetched(h scene.Host, msg tea.Msg) {
 	}
 }
 
-// chainPart is one part of a wait's time, by the reason why the thread waited.
+// chainPart is a part of a wait's time with one reason, such as a thread that held the GVL.
 type chainPart struct {
 	NS     int64
 	what   string    // "behind Report#build (worker-1)"
@@ -53,7 +53,8 @@ type chainPart struct {
 	state  gvl.State // state of the holder; Unknown if there was none
 }
 
-// fit returns c.what, cut to w columns. It cuts the class in c.method first, and the method's name last.
+// fit returns the text c.what, cut to w columns. It first cuts the class of the method c.method, and the method's name
+// last.
 func (c *chainPart) fit(w int) string {
 	before, after, _ := strings.Cut(c.what, c.method)
 	if room := w - canvas.Width(before) - canvas.Width(after); c.method != "" && room > 0 {
@@ -62,7 +63,8 @@ func (c *chainPart) fit(w int) string {
 	return canvas.Cut(c.what, w)
 }
 
-// ChainParts returns the parts of a wait's time: holders of the GVL, the longest first, then time without a holder.
+// ChainParts returns the parts of a wait's time. First come the holders of the GVL, the longest first. Then comes the
+// time in which no thread held it.
 func ChainParts(c *store.WaitChain, sc *scene.Scene) []chainPart {
 	var out []chainPart
 	for i := range c.Sum.Parts {
@@ -135,7 +137,7 @@ func chainSentence(c *store.WaitChain, w *WaitRow, sc *scene.Scene) string {
 	return w.Name + " " + waited + ": " + strings.Join(said, ", ")
 }
 
-// behindOthers returns the text for the holders that a sentence does not name.
+// behindOthers returns the text about the holders of the GVL that a sentence does not name.
 func behindOthers(ns int64, n int) string {
 	return fmt.Sprintf("%s behind %s", units.ProseDuration(ns), units.Plural(n, "other place", "other places"))
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// waitEdges are the edges of the histogram's columns, in ns: five per power of ten, from 1 µs to 10 s.
+// waitEdges are the lengths at which a column of the histogram ends and the next begins, in ns. There are five per
+// power of ten, from 1 µs to 10 s.
 var waitEdges = waitEdgesOf()
 
 // waitEdgesEach is the number of columns per power of ten. firstWaitEdge is the lowest edge, in ns. waitDecades is the
@@ -38,7 +39,8 @@ func waitEdgesOf() []int64 {
 	return append(out, firstWaitEdge*1e7)
 }
 
-// waitColumns returns the columns of the list. exact is set if waits have the details of exact mode.
+// waitColumns returns the columns of the list of waits. exact is set if the waits have the details that only exact mode
+// knows.
 func waitColumns(exact bool) []widget.Column[*WaitRow] {
 	by := func(order string) func(x, y *WaitRow) int {
 		return func(x, y *WaitRow) int { return WaitOrders[order](&x.WaitEvent, &y.WaitEvent) }
@@ -73,11 +75,11 @@ func waitColumns(exact bool) []widget.Column[*WaitRow] {
 		}})
 }
 
-// leastCode is the least width that drawCode keeps for the code behind lead, in columns.
+// leastCode is the least width that drawCode keeps for the code that follows lead, in columns.
 const leastCode = 10
 
-// drawCode draws lead, a request or a thread, and then the code. If a method's name is too long, its class is cut
-// first.
+// drawCode draws lead, which is a request or a thread, and then the code. If a method's name is too long, its class is
+// cut first.
 func drawCode(a canvas.Area, lead, code string, st canvas.Style, cut func(string, int) string) {
 	x := 0
 	if lead != "" {
@@ -99,10 +101,10 @@ func drawCode(a canvas.Area, lead, code string, st canvas.Style, cut func(string
 	a.Put(x, 0, flamegraph.LabelFit(label, room), st)
 }
 
-// roomyWidth is the least width of the screen for the columns "after" and "waits in" in exact mode.
+// roomyWidth is the least width of a screen that has room for the columns "after" and "waits in" in exact mode.
 const roomyWidth = 150
 
-// exactWaitColumns returns the additional columns of exact mode.
+// exactWaitColumns returns the columns that the list has only in exact mode.
 func exactWaitColumns() []widget.Column[*WaitRow] {
 	ns := func(of func(w *WaitRow) int64) func(*WaitRow, *scene.Scene) (string, canvas.Style) {
 		return func(w *WaitRow, sc *scene.Scene) (string, canvas.Style) {
@@ -170,7 +172,8 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 	}
 }
 
-// drawSums draws a line with the total of all waits and the longest wait, and how exactly both are known.
+// drawSums draws a line with the total of all waits and the longest wait. The line also says how exactly both are
+// known.
 func (p *Page) drawSums(a canvas.Area, sc *scene.Scene) {
 	t := &sc.Theme
 	if why := sc.Figures.Why(sampler.FigureWaits); why != "" {
@@ -210,7 +213,8 @@ func (p *Page) drawSums(a canvas.Area, sc *scene.Scene) {
 	a.Put(x+3, 0, canvas.Cut(style.FitParts(strings.Join(parts, style.Between), a.W-x-4), a.W-x-4), t.Dimmed())
 }
 
-// drawHistogram draws the number of waits by length, with powers of ten as the scale. Any count above 0 is visible.
+// drawHistogram draws how many waits have each length. The lengths are on a logarithmic scale. A column with any waits
+// is visible, even if it has only one.
 func (p *Page) drawHistogram(a canvas.Area, t *style.Theme) {
 	const labelW = 8
 	most := int64(0)
@@ -260,7 +264,7 @@ func (p *Page) drawChain(a canvas.Area, w *WaitRow, sc *scene.Scene) {
 	}
 }
 
-// drawParts draws a row for each part of the wait, and "… more" if there is no room.
+// drawParts draws a row for each part of the wait. If there is no room for all, the last row is "… more".
 func (p *Page) drawParts(a canvas.Area, sc *scene.Scene) {
 	const barW, nsW = 20, 9
 	t := &sc.Theme

@@ -28,21 +28,21 @@ var View = page.View{
 	Make:   page.Makes(New),
 }
 
-// MaxListedWaits limits the list. It has at most this many waits that come first in the table's order, and at most
-// this many of the latest waits.
+// MaxListedWaits limits the list of waits in two ways. The list has at most this many waits that come first in the
+// table's order, and at most this many of the latest waits.
 const MaxListedWaits = 500
 
-// Page lists the single waits for the GVL in the time shown, with a histogram of their lengths. Below, it shows who
-// held the GVL during the selected wait.
+// Page lists the single waits for the GVL in the time on the screen, with a histogram of their lengths. Below the list
+// it shows who held the GVL during the selected wait.
 type Page struct {
 	page.Plain
 	flame *widget.Flame // its search filters the rows
 	Table widget.Table[*WaitRow, store.WaitKey]
-	// thread is the thread whose waits are listed. It is zero for all threads.
+	// thread is the only thread whose waits are listed. It is zero if the waits of all threads are listed.
 	thread sampler.ThreadID
 
-	// All is the number of waits in the time shown. kept is how many waits are known one by one and match the thread
-	// and the search. exact is how many of these have an exactly known length.
+	// All is the number of waits in the time on the screen. kept counts the waits that are stored one by one, and that
+	// match the thread and the search. exact counts the ones of these whose length is exactly known.
 	All, kept, exact int64
 	filtered         bool
 	columnsExact     bool
@@ -56,13 +56,13 @@ type Page struct {
 	asked store.WaitKey // the wait whose chain was requested
 }
 
-// waitSums are sums over the single waits that match, in ns.
+// waitSums are sums over the single waits that match the thread and the search, in ns.
 type waitSums struct {
 	ns, handNS, noCPUNS int64
 	exactNS             int64
 }
 
-// waitCode is the name of the code that a stack is in. found is true if the search matches one of the stack's frames.
+// waitCode is the name of the code in which a stack is. found is true if the search matches one of the stack's frames.
 type waitCode struct {
 	text  string
 	found bool
@@ -104,8 +104,8 @@ func New(c *widget.Parts) *Page {
 
 func (p *Page) Found() string { return units.Count(p.All) + " waits" }
 
-// toggleThread switches between the waits of all threads and the waits of one thread. The one thread is the thread of
-// the selected wait. If no wait is selected, it is the thread that the user has selected in the other views.
+// toggleThread switches between the waits of all threads and the waits of one thread. This is the thread of the
+// selected wait. If no wait is selected, it is the thread that the user has selected in the other views.
 func (p *Page) toggleThread(h scene.Host) {
 	switch i := p.Table.Index(); {
 	case p.thread != 0:
@@ -197,8 +197,8 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	p.Table.Sort(p.Table.Rows)
 }
 
-// matches reports whether a wait is listed. If a thread is chosen, it must be this thread's wait. The search must
-// match the waiting thread, a method on its stack or on a holder's stack, or its request.
+// matches reports whether a wait is listed. If the list is limited to a thread, the wait must be this thread's. The
+// search must match the waiting thread, a method on its stack or on a holder's stack, or its request.
 func (p *Page) matches(e *store.WaitEvent, re *regexp.Regexp, sc *scene.Scene) bool {
 	if p.thread != 0 && e.Thread != p.thread {
 		return false
@@ -226,7 +226,7 @@ func (p *Page) NameOf(id sampler.ThreadID, sc *scene.Scene) string {
 	return s
 }
 
-// codeOf returns the name of a stack's own code, and whether the search matches any of its frames.
+// codeOf returns the name of the program's own code on a stack, and whether the search matches any frame of the stack.
 func (p *Page) codeOf(stack sampler.StackID, re *regexp.Regexp, sc *scene.Scene) waitCode {
 	c, ok := p.codes[stack]
 	if ok || stack == 0 {
@@ -249,7 +249,7 @@ func (p *Page) codeOf(stack sampler.StackID, re *regexp.Regexp, sc *scene.Scene)
 	return c
 }
 
-// workName returns the screen's name of a request or job, or "".
+// workName returns the name that the screen uses for a request or job. It returns "" if there is none.
 func workName(id sampler.WorkID, sc *scene.Scene) string {
 	w := sc.Dict.Work(id)
 	if w.Kind == sampler.WorkNone {
@@ -272,14 +272,14 @@ func (p *Page) newRow(e *store.WaitEvent, sc *scene.Scene) *WaitRow {
 	return w
 }
 
-// waitPicker chooses the waits that are listed if there are too many: the first ones in the table's order, and the
-// latest ones.
+// waitPicker chooses which waits are listed if there are too many. It chooses the first ones in the table's order, and
+// the latest ones.
 type waitPicker struct {
 	compare     func(x, y *store.WaitEvent) int
 	first, last []*store.WaitEvent
 }
 
-// picker returns a waitPicker for the present order of the table.
+// picker returns a waitPicker for the order in which the table is sorted now.
 func (p *Page) picker() *waitPicker {
 	i := slices.IndexFunc(p.Table.Columns, func(c widget.Column[*WaitRow]) bool { return c.Order == p.Table.By })
 	compare := WaitOrders[p.Table.Columns[i].Order]
@@ -289,7 +289,7 @@ func (p *Page) picker() *waitPicker {
 	return &waitPicker{compare: compare}
 }
 
-// add adds a wait. Call it for waits in order of their ends.
+// add passes a wait to the picker. It must be called for the waits in the order of their ends.
 func (k *waitPicker) add(e *store.WaitEvent) {
 	if k.first = append(k.first, e); len(k.first) >= 2*MaxListedWaits {
 		k.first = k.best()
@@ -304,7 +304,7 @@ func (k *waitPicker) best() []*store.WaitEvent {
 	return k.first[:min(len(k.first), MaxListedWaits)]
 }
 
-// picked returns the waits that were kept, each once.
+// picked returns the waits that were chosen, each of them once.
 func (k *waitPicker) picked() []*store.WaitEvent {
 	out := slices.Clone(k.best())
 	seen := make(map[store.WaitKey]bool, len(out))

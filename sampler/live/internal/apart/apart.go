@@ -1,5 +1,5 @@
-// Package apart runs functions that may hang. Each runs on a thread of its own, and its caller stops waiting after a
-// limit.
+// Package apart runs functions that may hang. Each function runs on a thread of its own, and its caller stops waiting
+// after a time limit.
 package apart
 
 import (
@@ -15,9 +15,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// LetGoAfter is how long a Lane waits for a read of the target after its caller has given up. A tick takes
-// milliseconds. But a read of memory lasts until the target's page is present, which may be never (userfaultfd(2),
-// FUSE, swap on a disk that hangs). Only the signal that ends ddtop ends such a read.
+// LetGoAfter is how long a Lane still waits for a read of the target after its caller has given up. Usually a read
+// takes milliseconds. But a read of memory lasts until the target's page is present, which may be never
+// (userfaultfd(2), FUSE, swap on a disk that hangs). Only the signal that ends ddtop ends such a read.
 const LetGoAfter = 500 * time.Millisecond
 
 // NoAnswer returns an attach.ErrNoAnswer for a read of the target that has not returned. err says why ddtop stops
@@ -29,17 +29,18 @@ func NoAnswer(pid int, err error) error {
 		Help: fmt.Sprintf("Try again once `cat /proc/%d/smaps` answers.", pid)}
 }
 
-// outcome is how work ended: it returned err, or a panic or runtime.Goexit ended it.
+// outcome is how a function ended: it returned err, it panicked, or it called runtime.Goexit.
 type outcome struct {
 	err    error
 	panics any
 	exits  bool
 }
 
-// A Lane runs work for a process on an OS thread of its own, one work at a time.
+// A Lane runs functions that read a process, called work, on an OS thread of its own. It runs one work at a time.
 type Lane struct {
 	pid int
-	// working holds a token while work runs. left is true if the work was abandoned.
+	// working holds a token while work runs, so that no other work starts. left is true if the Lane has abandoned its
+	// work, because it did not return.
 	working chan struct{}
 	left    atomic.Bool
 }
@@ -107,7 +108,8 @@ func (l *Lane) Do(ctx context.Context, work func() error, leave func()) error {
 	return end.err
 }
 
-// Result is Do for work that returns a value. drop, which may be nil, receives a value that comes too late.
+// Result is like Do, for work that returns a value. If the value comes after Result has returned, drop receives it.
+// drop may be nil.
 func Result[T any](ctx context.Context, l *Lane, work func() (T, error), drop func(T)) (T, error) {
 	type returned struct {
 		v   T
@@ -147,7 +149,8 @@ func Result[T any](ctx context.Context, l *Lane, work func() (T, error), drop fu
 	return none, err
 }
 
-// A Door passes samples on until it is closed. So abandoned work, which may still run, delivers no more samples.
+// A Door passes samples on until it is closed. Abandoned work may still run and emit samples. The closed Door stops
+// them.
 type Door struct {
 	mu   sync.Mutex
 	shut bool

@@ -15,7 +15,7 @@ import (
 )
 
 // TestApart: if the work returns an error, panics or calls Goexit, the caller of Do does the same. If the work does not
-// come back, Do abandons it. Then nothing that the work emits gets through.
+// return, Do abandons it. Samples that the abandoned work emits later do not get through.
 func TestApart(t *testing.T) {
 	l := NewLane(1)
 	if err := l.Do(t.Context(), func() error { return os.ErrClosed }, nil); err != os.ErrClosed {

@@ -1,4 +1,5 @@
-// Package asks sums up by stack which memory a process asked the kernel for, and how much of it is still mapped.
+// Package asks keeps account of the memory that a process asks the kernel for. For each stack that asked, it sums up
+// how much memory this was, and how much of it is still mapped.
 package asks
 
 import (
@@ -11,14 +12,14 @@ import (
 )
 
 const (
-	// maxAreas limits the mapped areas that are known. Each takes 24 bytes, and each change of the list moves half of
-	// it on average.
+	// maxAreas limits the mapped areas that the Ledger knows. Each takes 24 bytes. The areas are in a sorted list, and
+	// each change moves half of the list on average.
 	maxAreas = 1 << 14
-	// maxStacks limits the stacks that have a sum. Memory of further stacks is left out.
+	// maxStacks limits the stacks that have a sum. The Ledger leaves out the memory of further stacks.
 	maxStacks = 1 << 12
 )
 
-// Ledger has the areas that a process has mapped since ddtop follows it. Any goroutine may use it.
+// Ledger has the areas of memory that a process has mapped since ddtop began to follow it. Any goroutine may use it.
 type Ledger struct {
 	mu     sync.Mutex
 	areas  []area // by address, and without overlaps
@@ -33,7 +34,8 @@ type area struct {
 	of       *Owner
 }
 
-// Owner is what asked for memory: at first a single call, and all calls of a stack once the call's stack is known.
+// Owner says who asked for an area of memory. At first it is a single call. Once the call's stack is known, it is the
+// common Owner of all calls with this stack.
 type Owner struct {
 	into         *Owner // nil unless another Owner has replaced this one
 	calls, bytes uint64
@@ -49,7 +51,7 @@ func (l *Ledger) More(from, bytes uint64) *Owner {
 	return of
 }
 
-// put inserts adjacent areas. They must not overlap an existing area.
+// put inserts areas that lie next to each other into the list. They must not overlap an area in the list.
 func (l *Ledger) put(list []area) {
 	if len(list) == 0 {
 		return
@@ -116,7 +118,7 @@ func (l *Ledger) Moved(from, fromBytes, to, toBytes uint64) {
 	l.put(kept)
 }
 
-// Name adds a call to a stack, once the call's stack is known.
+// Name assigns a call to a stack, once the call's stack is known.
 func (l *Ledger) Name(of *Owner, stack sampler.StackID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

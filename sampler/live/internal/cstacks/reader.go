@@ -1,5 +1,5 @@
-// Package cstacks reads the native stacks of a process's threads. It reads them once, or repeatedly for threads that
-// stay in the same call (docs/reference/native.md).
+// Package cstacks reads the native (C) stacks of a process's threads. It reads all stacks once, or repeatedly reads the
+// stacks of threads that stay in the same call (docs/reference/native.md).
 package cstacks
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/redact"
 )
 
-// tries bounds how often a thread's native stack is read again because the thread ran during the reading. The first
-// reading opens files, so it takes much longer than the next one.
+// tries bounds how often a thread's native stack is read if the thread runs during the reading. Another try can
+// succeed, because the first one opens files, so it takes much longer than the next one.
 const tries = 4
 
 // Errors that say why a stack has no native frames.
@@ -30,7 +30,7 @@ var (
 type Subject struct {
 	Process native.Process
 	PID     int
-	// Dumped gives the registers of the threads in a core file. It is nil for a process.
+	// Dumped returns the registers of the threads in a core file. It is nil for a live process.
 	Dumped native.Source
 	// VMPath is the file that has the VM. Machine is the process's machine type. JIT is true if Ruby compiles code.
 	VMPath, Machine string
@@ -49,13 +49,14 @@ type Reader struct {
 	ruby  *native.Ruby
 	of    Subject
 
-	// source gives registers of threads. For a process it is the same as registers. For a core file, registers is nil.
+	// source returns registers of threads. For a live process it is the same object as registers. For a core file,
+	// registers is nil.
 	source    native.Source
 	registers *Registers
 }
 
-// Prepare opens what native stacks need. Later calls only read the mappings again. Call Prepare before each round over
-// the threads.
+// Prepare opens everything that reading native stacks needs. Later calls only read the mappings again. Call Prepare
+// before each round over the threads.
 func (r *Reader) Prepare(of Subject) (err error) {
 	r.of = of
 	if of.Machine != "x86_64" {
@@ -108,17 +109,19 @@ func (r *Reader) Close() {
 	}
 }
 
-// chooser selects the frames of a native stack to show. The error says why the stack has no other frames.
+// chooser selects the frames of a native stack to show. The error says why further frames are missing.
 type chooser func(native.Stack) ([]native.Frame, error)
 
-// Whole reads the whole native stack of a thread that Ruby does not know. The results are as for the method Ruby.
+// Whole reads the whole native stack of a thread that Ruby does not know, so it has no Ruby frames. The results are as
+// for the method Ruby.
 func (r *Reader) Whole(tid int32) (out sampler.NativeStack, ok bool, err error) {
 	return r.read(tid, 0, func(stack native.Stack) ([]native.Frame, error) { return stack.Frames, stack.Stopped })
 }
 
-// Ruby reads the native stack below the innermost Ruby frame of a thread. ok is false if the thread runs or has ended.
-// err is not nil if the kernel does not allow ddtop to read registers. If turns is not zero, ok is also false unless
-// the thread has got a CPU exactly turns times: then it is still where the caller saw it.
+// Ruby reads the native stack below the innermost Ruby frame of a thread: the C functions that this frame has called.
+// ok is false if the thread runs or has ended. err is not nil if the kernel does not allow ddtop to read registers.
+// turns is how often the thread had got a CPU when the caller saw it. If turns is not zero and this number has changed,
+// the thread has run since, and ok is false.
 func (r *Reader) Ruby(id sampler.ThreadID, tid int32, turns int64) (out sampler.NativeStack, ok bool, err error) {
 	return r.read(tid, turns, func(stack native.Stack) ([]native.Frame, error) {
 		frames, whole, same := r.of.Controls(id)
@@ -132,9 +135,9 @@ func (r *Reader) Ruby(id sampler.ThreadID, tid int32, turns int64) (out sampler.
 	})
 }
 
-// Copied unwinds the copy of a native stack down to the Ruby frames. The kernel copied it and the registers while the
-// thread ran. from is the address of the copied stack in the target. control are the Ruby frames of the same instant.
-// The error says why there are no frames.
+// Copied unwinds the copy of a native stack down to the Ruby frames. The kernel has copied the stack and the registers
+// while the thread ran. from is the address of the copied stack in the target. control are the Ruby frames of the same
+// instant. The error says why there are no frames.
 func (r *Reader) Copied(regs native.Registers, from uint64, copied []byte, control []native.Control,
 	whole bool) (out sampler.NativeStack, err error) {
 	frames, err := r.ruby.BelowCopied(r.space.UnwindCopied(regs, from, copied), control, whole, r.of.JIT)
@@ -145,7 +148,7 @@ func (r *Reader) Copied(regs native.Registers, from uint64, copied []byte, contr
 	return out, nil
 }
 
-// CopiedWhole is Copied for a thread that Ruby does not know.
+// CopiedWhole is like Copied, for a thread that Ruby does not know. It returns all frames.
 func (r *Reader) CopiedWhole(regs native.Registers, from uint64, copied []byte) (out sampler.NativeStack) {
 	stack := r.space.UnwindCopied(regs, from, copied)
 	out.Frames = r.copiedNames(stack.Frames)
@@ -155,9 +158,8 @@ func (r *Reader) CopiedWhole(regs native.Registers, from uint64, copied []byte) 
 	return out
 }
 
-// copiedNames returns the names of a running thread's stack. The innermost function gets the address of its first
-// instruction. Otherwise almost every sample would be a different stack, because it has a different current
-// instruction.
+// copiedNames returns the names of a running thread's stack. In the innermost frame it uses the address of the
+// function's first instruction, not the current one. Otherwise almost every sample would be a different stack.
 func (r *Reader) copiedNames(frames []native.Frame) []sampler.NativeFrame {
 	out := r.names(frames)
 	if len(out) > 0 && out[0].Function != 0 {
@@ -184,7 +186,7 @@ func (r *Reader) names(frames []native.Frame) []sampler.NativeFrame {
 	return out
 }
 
-// read reads a native stack. If the thread ran before choose had read its part, read tries again.
+// read reads a native stack. If the thread has run before choose has read its part, read tries again.
 func (r *Reader) read(tid int32, turns int64, choose chooser) (out sampler.NativeStack, ok bool, err error) {
 	for range tries {
 		regs, at, stands, err := r.source.Registers(tid)

@@ -13,18 +13,18 @@ import (
 // machine has thousands of threads. A thread that has moved needs another visit.
 const maxVisits = 64
 
-// Registers gives the registers of threads that do not run. If ddtop may load programs into the kernel, it gives all
-// registers (package iterator). Otherwise it gives stack pointer and program counter, which need only the right to
-// read the memory. It is for one goroutine.
+// Registers returns the registers of threads that do not run. If ddtop may load programs into the kernel, it returns
+// all registers (package iterator). Otherwise it returns only the stack pointer and the program counter, for which the
+// right to read the memory is enough. It is for one goroutine.
 type Registers struct {
 	pid   int
 	tasks *kernel.Tasks
-	// all reads the registers of all threads. The first visit opens it, and it is nil before that. It is also nil if
-	// it cannot be opened or read. err is then the reason, and no later visit tries again.
+	// all is the iterator that reads the registers of all threads. The first visit opens it, and it is nil before that.
+	// It is also nil if it cannot be opened or read. In this case err is the reason, and no later visit tries again.
 	all *iterator.Iterator
 	err error
-	// threads are the threads of the last visit whose registers no caller has taken yet. visits counts the visits of
-	// this round.
+	// threads are the threads that the last visit has read. When a caller takes a thread's registers, the thread is
+	// removed. visits counts the visits of this round.
 	threads map[int32]iterator.Thread
 	visits  int
 	// plain is true if the system call of the last thread is enough to say what the kernel does for this thread.
@@ -85,7 +85,7 @@ func (r *Registers) Registers(tid int32) (native.Registers, native.Moment, bool,
 	return native.At(x.SP, x.PC), native.Moment{Turns: x.Turns, Call: x.Line}, ok, err
 }
 
-// visited removes a thread from the last visit, and returns its registers.
+// visited returns the registers of a thread from the last visit, and removes them, so that they are used only once.
 func (r *Registers) visited(tid int32) (native.Registers, native.Moment, bool) {
 	x, ok := r.threads[tid]
 	delete(r.threads, tid)
@@ -103,7 +103,8 @@ func (r *Registers) Stays(tid int32, at native.Moment) (bool, error) {
 	return ok && err == nil && at == native.Moment{Turns: x.Turns, Call: x.Line}, err
 }
 
-// hint tells the user how to see the frames that an unknown register hides. It is empty if this is impossible.
+// hint tells the user how to see the frames that are missing because a register is not known. It is empty if there is
+// no way.
 func (r *Registers) hint() string {
 	switch {
 	case errors.Is(r.err, bpf.ErrRights):

@@ -38,7 +38,7 @@ type Watch struct {
 	debugFiles int64
 }
 
-// stay is a time during which a thread did not move.
+// stay is a period during which a thread did not move.
 type stay struct {
 	Place
 	sinceNS int64
@@ -99,7 +99,7 @@ func (w *Watch) fail(nowNS int64, to *sampler.NativeWatch, why string) {
 	to.Count(w.counts, why)
 }
 
-// read reads the stack of a thread once for its stay.
+// read reads the native stack of a thread, once for each period in which the thread does not move.
 func (w *Watch) read(id sampler.ThreadID, nowNS int64, to *sampler.NativeWatch) error {
 	x := w.known[id]
 	stack, ok, err := w.reader.Ruby(id, x.TID, x.Turns)

@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestErrorPasses: after an error, the Watch tries to read stacks again, but not at once.
+// TestErrorPasses: after an error, the Watch waits for some time. Then it tries to read stacks again.
 func TestErrorPasses(t *testing.T) {
 	var w Watch
 	defer w.Close()

@@ -1,4 +1,5 @@
-// Package fair divides a limited number of places among the processes of several users.
+// Package fair divides a limited number of places among the processes of several users. A process needs a place to be
+// sampled.
 package fair
 
 import (
@@ -6,8 +7,9 @@ import (
 	"slices"
 )
 
-// Turns orders processes so that processes of users with the fewest places come first. taken counts each user's
-// places. For each process in list, Turns adds one place to the count of its user.
+// Turns returns the processes in list in the order in which they should get places. Processes of the users with the
+// fewest places come first. taken counts each user's places. For each process in list, Turns adds one place to the
+// count of its user.
 func Turns[P any](list []P, userOf func(P) int, taken map[int]int) []P {
 	type turn struct {
 		p P
@@ -27,10 +29,10 @@ func Turns[P any](list []P, userOf func(P) int, taken map[int]int) []P {
 	return out
 }
 
-// Leaving returns the processes that give up their places to processes in the parameter wanting. Each process comes
-// from held. It is the oldest one of the user with the most places, and its place goes to a user with fewer. byTime
-// orders processes by the time when they got their places. taken counts each user's places. free is the number of
-// places that no user has. Leaving sorts held.
+// Leaving returns the processes of held that must give up their places, so that processes in wanting get them. Each is
+// the oldest process of the user with the most places, and its place goes to a user with fewer. byTime orders processes
+// by the time when they got their places. taken counts each user's places. free is the number of places that no user
+// has. Leaving sorts held.
 func Leaving[P any](wanting, held []P, userOf func(P) int, byTime func(a, b P) int, taken map[int]int, free int) (leaving []P) {
 	slices.SortStableFunc(held, byTime)
 	taken = maps.Clone(taken)

@@ -10,8 +10,9 @@ import (
 )
 
 const (
-	// maxWaiting limits the samples that wait for the receiver: 4 s at 1 kHz. maxWaitingThreads limits the threads in
-	// them, to about 30 MB. Further samples are lost, and counted.
+	// maxWaiting limits the samples that wait for the receiver. At 1 kHz this is 4 s. maxWaitingThreads limits the
+	// number of threads in these samples, which limits the memory to about 30 MB. Further samples are lost, and
+	// counted.
 	maxWaiting        = 4096
 	maxWaitingThreads = 1 << 17
 	// maxFree limits the samples whose memory is kept for reuse.
@@ -21,15 +22,16 @@ const (
 	batchNS      = 25_000_000
 	batchSamples = 8
 	longBatchNS  = 200_000_000
-	// If many processes are read at once, longBatchNS is multiplied: by 1 for each manySharers processes, but by at
-	// most mostBatches.
+	// If many processes are read at once, longBatchNS is multiplied. The factor is the number of processes divided by
+	// manySharers, at least 1 and at most mostBatches.
 	manySharers, mostBatches = 8, 3
 	// slowBatchNS is the time between two wake-ups while no thread of the target runs.
 	slowBatchNS = 400_000_000
 )
 
-// A Handover passes samples from the clock on to the goroutine that folds and writes them. The clock never waits for
-// that goroutine, not even for a lock, because the lock's holder may have no CPU on a full machine.
+// A Handover passes samples from the clock to the goroutine that sums them up and writes them. The clock never waits
+// for that goroutine. It does not even wait for a lock, because on a full machine the goroutine with the lock may have
+// no CPU.
 type Handover struct {
 	waiting queue
 	free    queue // samples that were taken, for reuse
@@ -39,16 +41,16 @@ type Handover struct {
 	threads atomic.Int64
 	// Sharers is how many processes are read at once.
 	Sharers *atomic.Int32
-	// Only the clock uses lost, wokenNS, newest and holding. newest is the last lost sample. holding is true if no
-	// sample was handed over after newest was lost.
+	// Only the clock uses lost, wokenNS, newest and holding. newest is the last lost sample. holding is true while
+	// newest is newer than all samples that were handed over.
 	lost    uint64
 	wokenNS int64
 	newest  Sample
 	holding bool
 }
 
-// A Sample is a sample on its way. List has the IDs of its threads by their addresses. It is nil if samples get
-// neither changes nor C stacks.
+// A Sample is a sample together with what its receiver needs. List has the IDs of its threads by their addresses. It is
+// nil if the samples get neither changes nor C stacks.
 type Sample struct {
 	sampler.Sample
 	List *exact.List
@@ -57,7 +59,7 @@ type Sample struct {
 // queue passes samples from one goroutine on to one other, in their order, without a lock.
 type queue struct {
 	ring []*Sample
-	// in and out count what was ever put in and taken out.
+	// in and out count all samples that were ever put in and taken out.
 	in, out atomic.Uint64
 }
 
@@ -104,7 +106,7 @@ func New() *Handover {
 // Put hands a copy of a sample over, or counts it as lost. Only the clock may call it.
 func (h *Handover) Put(s *sampler.Sample, list *exact.List) {
 	n, most := int64(len(s.Threads)), int64(sampler.Share(maxWaitingThreads, int(h.Sharers.Load())))
-	// Only the clock puts samples in, so if there is room now, there is room below.
+	// Only the clock puts samples in. So if there is room here, there is still room when the sample is put in below.
 	if h.waiting.full() || h.threads.Load() > 0 && h.threads.Load()+n > most {
 		h.lost++
 		h.newest.CopyFrom(s)
@@ -151,8 +153,9 @@ func (h *Handover) Take(ready func(timeNS int64) bool, emit func(*Sample)) {
 	}
 }
 
-// End does what Take does, after the clock has ended. wait makes all samples ready. If the last samples were lost, no
-// later sample can report the loss. So the newest lost sample is kept, and reports how many are missing before it.
+// End is like Take, but is called after the clock has ended. wait makes all samples ready. If the last samples were
+// lost, no later sample can report the loss. So End also passes on the newest lost sample, which reports how many are
+// missing before it.
 func (h *Handover) End(wait func(timeNS int64), emit func(*Sample)) {
 	h.Take(func(timeNS int64) bool { wait(timeNS); return true }, emit)
 	if h.holding {

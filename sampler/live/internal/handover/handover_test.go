@@ -6,12 +6,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// always and atOnce are for samples to which nothing is added.
+// always and atOnce are used where samples need not wait until their changes are added.
 func always(int64) bool { return true }
 func atOnce(int64)      {}
 
-// TestHandoverCountsWhatIsLost: each sample is either taken or counted as lost. The first sample behind a gap has the
-// new count.
+// TestHandoverCountsWhatIsLost: each sample is either taken or counted as lost. After a gap, the next sample has the
+// new count of lost samples.
 func TestHandoverCountsWhatIsLost(t *testing.T) {
 	for _, c := range []struct{ threads, room int }{{1, maxWaiting}, {1000, maxWaitingThreads / 1000}, {2 * maxWaitingThreads, 1}} {
 		h := New()
@@ -46,7 +46,7 @@ func TestHandoverCountsWhatIsLost(t *testing.T) {
 		if last.Lost != 7 || last.Ticks != uint64(taken)+last.Lost {
 			t.Errorf("%d threads: the last one taken is tick %d with %d lost, after %d", c.threads, last.Ticks, last.Lost, taken)
 		}
-		// At the end, the losses are reported even if no later sample comes.
+		// The last samples are lost, and no later sample comes. End must report this loss.
 		put(c.room + 5)
 		h.End(atOnce, func(s *Sample) { taken++; last = s.Reads })
 		if last.Ticks != x.Reads.Ticks || last.Lost != 7+4 || uint64(taken)+last.Lost != last.Ticks {
@@ -55,8 +55,8 @@ func TestHandoverCountsWhatIsLost(t *testing.T) {
 	}
 }
 
-// TestHandoverAllocatesNothing: in the steady state, a sample is copied into existing memory. The copy shares no memory
-// with the original.
+// TestHandoverAllocatesNothing: after the first samples, a sample is copied into the memory of an earlier one. The copy
+// shares no memory with the original.
 func TestHandoverAllocatesNothing(t *testing.T) {
 	h := New()
 	x := sampler.Sample{Ractors: []sampler.Ractor{{Queue: []sampler.ThreadID{1, 2}}}, Threads: make([]sampler.Thread, 10)}

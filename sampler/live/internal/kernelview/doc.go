@@ -1,2 +1,3 @@
-// Package kernelview asks the kernel about the threads of a sample. It asks only what is needed to tell their states.
+// Package kernelview adds to a sample what the kernel knows about its threads. Asking costs time, so it asks only what
+// is needed to tell the threads' states.
 package kernelview

@@ -6,20 +6,20 @@ import (
 )
 
 // firstStack decides whether the main thread of a forked process runs on the stack with which its program began. If a
-// thread other than the main thread forks, it becomes the child's main thread. Its thread block and its stack stay the
-// same, so it does not run on the first stack.
+// thread other than the main thread forks, it becomes the child's main thread. It keeps its own stack, so the child's
+// main thread does not run on the program's first stack.
 type firstStack struct {
 	// The field of is the mapping of the stack with which the program began. It is empty if the process was not
 	// forked, or if it has called exec since.
 	of attach.Mapping
-	// tid is the thread that was checked. known is true if it was asleep then. elsewhere is true if it runs on another
-	// stack.
+	// tid is the thread that was checked. known is true if the thread was asleep at the check, so that the result is
+	// certain. elsewhere is true if it runs on another stack than the first.
 	tid              int32
 	known, elsewhere bool
 }
 
-// maxFirstStack limits the growth of a program's stack below its mapping, in bytes. Beyond it, the address is on
-// another stack. The kernel keeps at least as much room free there (MIN_GAP in mm/util.c).
+// maxFirstStack limits how far a program's first stack can grow below its mapping, in bytes. An address further below
+// is on another stack. The kernel keeps at least this much room free below the first stack (MIN_GAP in mm/util.c).
 const maxFirstStack = 128 << 20
 
 // NewFirstStack finds the stack of a process.
@@ -39,7 +39,8 @@ func NewFirstStack(p *attach.Process) firstStack {
 	return firstStack{}
 }
 
-// check removes BitRootFiber from the main thread unless it is known to run on the program's first stack.
+// check removes BitRootFiber from the main thread of a forked process, unless the thread is known to run on the
+// program's first stack.
 func (f *firstStack) check(v *View, t *sampler.Thread) {
 	if f.of.End == 0 || t.Bits&sampler.BitRootFiber == 0 || t.TID == 0 {
 		return

@@ -9,26 +9,29 @@ import (
 	"github.com/ddtop/ddtop/sampler/kernel"
 )
 
-// Named times of asking the kernel, in ns.
+// How often the kernel is asked, as times in ns and as shares of times.
 const (
-	// askAgainNS is how old the kernel's answer about a blocked thread may get before ddtop asks again.
+	// askAgainNS is the age at which the kernel's answer about a blocked thread is too old. ddtop then asks again.
 	askAgainNS = 100_000_000
 	// idleCPUNS is the interval at which the CPU counters of a thread that seems idle are read.
 	idleCPUNS = 250_000_000
-	// waitParts limits the age of a waiting thread's counters to 1/waitParts of the time since it last ran. If it runs
-	// and waits again between two ticks, the length of the first wait is known with an error of at most an eighth.
+	// waitParts limits how old the counters of a waiting thread may be: 1/waitParts of the time since it last ran. The
+	// thread may run and wait again between two ticks. With this limit, the error in the length of the first wait is at
+	// most an eighth.
 	waitParts = 8
 	// cpuShareNS limits the age of a thread's CPU counters. The limit is cpuShareNS times the number of threads at
-	// work, in ns. A holder of a GVL is read in every stack tick. Each read costs 1.3 µs, so all together cost less
-	// than half a percent of a CPU. Up to 30 threads are all read in every stack tick.
+	// work, in ns. So the more threads work, the less often each is read. Each read costs 1.3 µs, so all together cost
+	// less than half a percent of a CPU. Up to 30 threads are all read in every stack tick, and the holder of a GVL
+	// always is.
 	cpuShareNS = 330_000
-	// OldestCPUNS is the largest age of a thread's CPU counters if a budget makes stack ticks rare, in ns. The
-	// counters are sums, so one reading a second (1.3 µs a thread) is enough to know all of a thread's CPU time.
+	// OldestCPUNS is the largest age of a thread's CPU counters, in ns, if a budget makes stack ticks rare. The
+	// counters are sums, so no CPU time is missed between two reads. So one read a second (1.3 µs a thread) is enough.
 	OldestCPUNS = 1_000_000_000
-	// EndParts limits the age of counters at both ends of the time that figures cover, to 1/EndParts of this time.
-	// View.OldestNS is the smaller of this limit and OldestCPUNS.
+	// EndParts limits how old counters may be at the begin and at the end of the time that figures cover: 1/EndParts of
+	// this time. View.OldestNS is the smaller of this limit and OldestCPUNS.
 	EndParts = 4
-	// settleNS is how long after ddtop's stop a running thread may still be returning to the call it slept in, in ns.
+	// settleNS is how long a thread may take to return to its system call after ddtop has stopped it, in ns. During
+	// this time it seems to run, although it was asleep.
 	settleNS = 3_000_000
 	// ProcNS and SelfNS are the intervals at which the counters of the process and of ddtop are read.
 	ProcNS = 250_000_000
@@ -41,11 +44,11 @@ const (
 // freeCPUReads is the largest number of working threads for which every stack tick reads all their CPU counters.
 const freeCPUReads = 30
 
-// computes is how many consecutive answers must show a thread on a CPU before it counts as computing. A thread that is
-// only about to enter a system call gives one or two such answers.
+// computes is how many consecutive answers of the kernel must show a thread on a CPU before it counts as computing. A
+// thread that is only about to enter a system call is on a CPU in one or two answers.
 const computes = 3
 
-// maxAsksPerTick limits the threads whose system call a lock tick reads because they have just blocked.
+// maxAsksPerTick limits how many threads a lock tick reads the system call of, because they have just blocked.
 const maxAsksPerTick = 64
 
 // View keeps the kernel's facts about each thread and decides when to read them again. Each thread costs 1 to 2 µs. So
@@ -59,10 +62,11 @@ type View struct {
 	// order has the threadView of each thread of the last sample, in the same order as the sample's Threads.
 	order []*threadView
 	round uint64
-	// working is the number of threads in the last stack tick whose CPU counters are read often. They have worked
-	// since the last reading, or waited for less than waitParts times idleCPUNS.
+	// working is the number of threads in the last stack tick whose CPU counters are read often. Such a thread has run
+	// since the last reading, or has waited for less than waitParts times idleCPUNS.
 	working int64
-	// pausedNS is when the target was last let go after a stop for a sample. It is zero if it never was.
+	// pausedNS is the time at which ddtop last let the target run again after it had stopped it for a sample. It is
+	// zero if ddtop has never stopped it.
 	pausedNS int64
 	// Spaces says which threads the process has. It shows whether the owner of a lock still exists. It is nil if this
 	// is not checked.
@@ -83,20 +87,22 @@ type View struct {
 }
 
 type threadView struct {
-	// gone is true if the kernel had the thread, but the thread has ended.
+	// gone is true if the kernel knew the thread before, and the thread has ended since.
 	gone bool
-	// Each sample reads the following fields, so they come first.
+	// Each sample reads the following fields, so they are at the front of the struct.
 	id       sampler.ThreadID
 	tid      int32
 	stack    sampler.StackID
 	released bool
 	busy     bool // ran or wanted to run since its CPU counters were read
 	round    uint64
-	// ranNS is when the thread's counters were last read after it had run or wanted to, CLOCK_MONOTONIC in ns.
+	// ranNS is the time of the last reading of the thread's counters that showed that the thread had run or wanted to,
+	// CLOCK_MONOTONIC in ns.
 	ranNS int64
 	k     sampler.Kernel
 	sleep sleepConfidence
-	// call is the last system call other than restart_syscall.
+	// call is the thread's last system call. restart_syscall does not count, because it only continues an interrupted
+	// call.
 	call kernel.Call
 	// listensNS is when ddtop last checked whether the thread listens, that is, waits for data without having sent a
 	// request. listensFD is the descriptor at which it waited then.
@@ -106,12 +112,11 @@ type threadView struct {
 	lost      lostWait
 }
 
-// sleepConfidence says how long ddtop believes the kernel's answer that a thread sleeps. A thread that computes
-// without the GVL can sleep for a moment, for a page or a lock in the kernel. Nothing in memory shows when it
-// continues. If the answer were believed for askAgainNS, such a moment would count as 0.1 s of I/O. So if the thread
-// has computed, ddtop believes the answer only for as much time as the sleep has lasted so far. If the thread
-// alternates between computing and sleeping, an answer counts only for its own instant. This ends when a sleep has
-// lasted for askAgainNS.
+// sleepConfidence says how long ddtop believes the kernel's answer that a thread sleeps. A thread that computes without
+// the GVL can sleep for a moment, for a page or a lock in the kernel. Nothing in memory shows when it continues. If
+// ddtop believed the answer for askAgainNS, such a moment would count as 0.1 s of I/O. So if the thread has computed,
+// ddtop believes the answer only for as much time as the sleep has lasted so far. If the thread alternates between
+// computing and sleeping, an answer counts only for its own instant. This ends when a sleep has lasted for askAgainNS.
 type sleepConfidence struct {
 	ran      int   // consecutive answers that it is on a CPU
 	computed bool  // it was seen to compute in this episode
@@ -144,8 +149,8 @@ func (c *sleepConfidence) believedNS(ns int64) int64 {
 	return askAgainNS
 }
 
-// settling records whether a thread that is ready to run after a pause has had a CPU since the pause. If no CPU is
-// free, the thread gets one late. Only then it begins to return to its call.
+// settling records whether a thread has had a CPU since ddtop let it run after a pause. If no CPU is free, the thread
+// gets one late. Until then it cannot return to its system call.
 type settling struct {
 	pauseNS int64
 	cpu     kernel.CPU
@@ -157,7 +162,7 @@ func New(tasks *kernel.Tasks, mem attach.Memory, now func() int64, recheck func(
 	return &View{tasks: tasks, mem: mem, now: now, recheck: recheck, OldestNS: OldestCPUNS, threads: make(map[sampler.ThreadID]*threadView)}
 }
 
-// restarted is the name of any system call that goes on after a stop (restart_syscall(2)).
+// restarted is the name of the system call that continues another one after a stop (restart_syscall(2)).
 const restarted = "restart_syscall"
 
 // question is what the kernel is asked about one thread in one tick.
@@ -187,8 +192,8 @@ func (v *View) Fill(s *sampler.Sample, all bool) {
 		t := &s.Threads[i]
 		w := v.of(i, t.ID)
 		if t.TID != w.tid {
-			// The thread has another native thread now, or none. The known counters and calls belong to the previous
-			// one.
+			// The thread has another native thread now, or none. So the known counters and calls, which belong to the
+			// previous native thread, are dropped.
 			w.tid = t.TID
 			w.k, w.call, w.sleep = sampler.Kernel{FD: -1}, kernel.Call{}, sleepConfidence{}
 		}
@@ -197,8 +202,8 @@ func (v *View) Fill(s *sampler.Sample, all bool) {
 		runnable := t.Status == sampler.Runnable && t.Bits&sampler.BitBlockingRegion == 0
 		released := !owner && !queued && !runnable
 		if released && !w.released {
-			// The answer about the thread as holder of the GVL does not apply now. It would also keep ddtop from
-			// asking the kernel again.
+			// This answer was about the thread while it held the GVL, which it has released. If it were kept, ddtop
+			// would not ask the kernel again.
 			w.forget()
 		}
 		q := v.question(s, t, w, owner, released, all)
@@ -245,7 +250,8 @@ func (v *View) Fill(s *sampler.Sample, all bool) {
 	}
 }
 
-// LastCounters reads the CPU counters of all threads of the last sample, so that the time up to its end counts.
+// LastCounters reads the CPU counters of all threads once more for the last sample. Otherwise CPU time since their last
+// reading would be missing at the end.
 func (v *View) LastCounters(s *sampler.Sample) {
 	for i := range s.Threads {
 		if t := &s.Threads[i]; t.TID != 0 {
@@ -256,7 +262,8 @@ func (v *View) LastCounters(s *sampler.Sample) {
 	}
 }
 
-// question decides what the kernel is asked about a thread, from what memory says now and the kernel said before.
+// question decides what the kernel is asked about a thread. It uses what memory shows now, and what the kernel answered
+// before.
 func (v *View) question(s *sampler.Sample, t *sampler.Thread, w *threadView, owner, released, all bool) question {
 	switch {
 	case t.TID == 0:
@@ -266,8 +273,8 @@ func (v *View) question(s *sampler.Sample, t *sampler.Thread, w *threadView, own
 		return askNothing
 	case s.PauseNS != 0 && w.k.StateAtNS != 0 && w.k.Syscall != sampler.SyscallRunning &&
 		(owner || released && w.released && w.stack == t.Stack):
-		// After a pause, threads return to the call in which they slept. The earlier answer stays valid for a thread
-		// whose stack has not changed.
+		// After a pause, threads return to the call in which they slept. If the thread's stack has not changed, the
+		// earlier answer stays valid, so do not ask.
 		return askNothing
 	case owner && t.Bits&sampler.BitLinked != 0:
 		return askOwner
@@ -293,13 +300,14 @@ func (v *View) put(q question, t *sampler.Thread, w *threadView) {
 	}
 }
 
-// forget drops the kernel's answer, because the call or the wait that it was about has ended.
+// forget drops the kernel's answer about a call or a wait, because this call or wait has ended.
 func (w *threadView) forget() {
 	w.k.Syscall, w.k.StateAtNS, w.k.FD, w.k.FDs, w.k.Peer, w.k.Child, w.k.Rechecked = "", 0, -1, 0, 0, 0, false
 	w.sleep = sleepConfidence{}
 }
 
-// of returns the threadView of the i-th thread. Usually it was the i-th in the last sample, too.
+// of returns the threadView of the sample's i-th thread. Usually the thread was also the i-th in the last sample, so no
+// search is needed.
 func (v *View) of(i int, id sampler.ThreadID) *threadView {
 	if i < len(v.order) && v.order[i].id == id {
 		w := v.order[i]
@@ -345,23 +353,25 @@ func (v *View) wanted(s *sampler.Sample, t *sampler.Thread, w *threadView, all b
 		return true
 	}
 	if w.k.Syscall == sampler.SyscallRunning {
-		// A thread that has just released the GVL is usually about to make a system call. If ddtop did not ask again,
-		// it would show as native until the next stack tick. Only as many threads as there are CPUs can run for long.
+		// A thread that has just released the GVL is usually about to make a system call. Without a new answer, the
+		// thread would count as running native code until the next stack tick. This cannot cost much: only as many
+		// threads as there are CPUs can run for long.
 		return true
 	}
-	// When stack ticks stop the target, lock ticks ask instead.
+	// Usually only stack ticks ask again. If stack ticks stop the target, lock ticks ask, too.
 	return (s.Depth == sampler.StackTick || v.pausedNS != 0 || w.sleep.computed) && s.TimeNS-w.k.StateAtNS > w.sleep.believedNS(w.k.StateAtNS)
 }
 
-// unasked reports whether ddtop must look up the peer at the descriptor of a thread without a native thread. It asks
-// again at times, because a socket that is still connecting gets its peer later.
+// unasked reports whether ddtop must look up the peer of a thread that has no native thread and waits at a descriptor.
+// It looks again from time to time, because a socket that is still connecting gets its peer later.
 func (v *View) unasked(s *sampler.Sample, t *sampler.Thread, w *threadView, all bool) bool {
 	return all || !w.released || w.k.StateAtNS == 0 || w.k.FD != t.Blocked.FD ||
 		t.Quality&sampler.StackFresh != 0 && w.stack != t.Stack ||
 		s.Depth == sampler.StackTick && s.TimeNS-w.k.StateAtNS > askAgainNS
 }
 
-// askOwner asks whether the holder of the GVL sleeps in the kernel. If so, it checks whether it still holds the GVL.
+// askOwner asks the kernel whether the holder of the GVL sleeps. If so, it reads the owner again to check that the
+// thread still holds the GVL.
 func (v *View) askOwner(t *sampler.Thread, w *threadView) {
 	w.k.Rechecked = false
 	v.ask(t.TID, w)
@@ -372,7 +382,8 @@ func (v *View) askOwner(t *sampler.Thread, w *threadView) {
 		return
 	}
 	w.k.Rechecked = v.recheck(t.Ractor, t.ID)
-	// A process that is stopped (kill -STOP, a debugger) or frozen keeps the GVL, too, but its code is not to blame.
+	// A process that was stopped (kill -STOP, a debugger) or frozen also keeps the GVL while it sleeps. This is not the
+	// fault of its code, so give the state its own name.
 	if v.Frozen {
 		w.k.Syscall, w.k.FD, w.k.FDs, w.k.Peer, w.k.Child = sampler.SyscallFrozen, -1, 0, 0, 0
 	} else if state, err := v.tasks.State(t.TID); err == nil && (state == 'T' || state == 't') {
@@ -413,8 +424,9 @@ func (v *View) ask(tid int32, w *threadView) {
 	w.sleep.answer(&w.k, w.k.StateAtNS)
 }
 
-// settles reports whether a thread that is not in its call may still be returning to it after the last pause. This is
-// so for settleNS after the pause, and longer if its CPU counters do not show yet that it has run.
+// settles reports whether a thread that seems to run may only be returning to its system call after the last pause.
+// This is possible for settleNS after the pause. It is possible for longer if its CPU counters show that it has not run
+// since.
 func (v *View) settles(tid int32, w *threadView) bool {
 	now, at := v.now(), &w.settling
 	cpu, err := v.tasks.CPU(tid)

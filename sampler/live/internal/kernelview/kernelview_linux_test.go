@@ -77,8 +77,8 @@ func (w *worker) until(t *testing.T, tasks *kernel.Tasks, want string) {
 	}
 }
 
-// viewOfWorker returns a View of this test whose clock is now. It also returns a sample that has the worker as a thread
-// in a blocking region.
+// viewOfWorker returns a View whose time is now, and a sample. The sample's only thread is the worker, in a blocking
+// region: it has released the GVL.
 func viewOfWorker(t *testing.T, w *worker, now *int64) (*View, *sampler.Sample) {
 	t.Helper()
 	tasks, err := kernel.OpenTasks(os.Getpid(), sampler.NewDictionary())
@@ -93,8 +93,8 @@ func viewOfWorker(t *testing.T, w *worker, now *int64) (*View, *sampler.Sample) 
 	}
 }
 
-// TestAnswerAboutTheHolderEndsWithIt: a thread sleeps while the owner field names it, and goes on without the GVL.
-// ddtop asks the kernel about it again. If it kept the answer about the holder, a long computation would look like I/O.
+// TestAnswerAboutTheHolderEndsWithIt: a thread sleeps while the owner field names it, then releases the GVL and
+// computes. ddtop must ask the kernel again. If it kept the answer "sleeps", a long computation would look like I/O.
 func TestAnswerAboutTheHolderEndsWithIt(t *testing.T) {
 	w, now := startWorker(t), int64(1e9)
 	v, s := viewOfWorker(t, w, &now)
@@ -116,8 +116,8 @@ func TestAnswerAboutTheHolderEndsWithIt(t *testing.T) {
 	}
 }
 
-// TestOneSleepIsNoTenthOfASecond: if a thread that computes sleeps for a moment, the next tick finds it computing
-// again. If it sleeps on, ddtop asks about it less and less often.
+// TestOneSleepIsNoTenthOfASecond: a thread that computes sleeps for a moment. The next tick must find it computing
+// again. If it continues to sleep, ddtop asks about it less and less often.
 func TestOneSleepIsNoTenthOfASecond(t *testing.T) {
 	rubytest.OftenEnough(t)
 	w, now := startWorker(t), int64(1e9)

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// lostAgainNS is how long the result of a check of awaited locks is reused, in ns.
+	// lostAgainNS is how long the result of a check for lost locks is used again, in ns.
 	lostAgainNS = 1_000_000_000
 	// maxHelpers limits how many native threads that Ruby does not know are checked.
 	maxHelpers = 64
@@ -22,15 +22,15 @@ type lostWait struct {
 	lost bool
 }
 
-// lostHelpers is what threads unknown to Ruby wait for: SyscallLostHelper, SyscallHelperLock, or empty for anything
-// else.
+// lostHelpers says what native threads that Ruby does not know wait for: SyscallLostHelper, SyscallHelperLock, or empty
+// for anything else.
 type lostHelpers struct {
 	atNS  int64
 	found string
 }
 
-// lostName returns the name for a wait in a futex. It is SyscallLostLock if no thread can end the wait, and
-// lostHelpers' name if helper threads wait for a lock. Otherwise it is the call's own name.
+// lostName returns the name to display for a wait in a futex. It is SyscallLostLock if no thread can end the wait. If
+// helper threads wait for a lock, it is the name from lostHelpers. Otherwise it is the name of the system call.
 func (v *View) lostName(call *kernel.Call, w *threadView) string {
 	if v.Spaces == nil || v.mem == nil {
 		return call.Name
@@ -45,8 +45,8 @@ func (v *View) lostName(call *kernel.Call, w *threadView) string {
 	return cmp.Or(v.helpers(now), call.Name)
 }
 
-// isLost reports whether a call waits for a lost mutex of glibc, or for a lock in LostLocks. The owner of a lost mutex
-// is no thread of the process.
+// isLost reports whether a call waits for a lock that no thread can release. This is a lock in LostLocks, or a mutex of
+// glibc whose owner is not a thread of the process.
 func (v *View) isLost(call *kernel.Call) bool {
 	if !call.AwaitsLock() {
 		return false
@@ -62,12 +62,12 @@ func (v *View) isLost(call *kernel.Call) bool {
 	if has, known := v.Spaces.Has(owner); has || !known {
 		return false
 	}
-	// Read the owner again. If it has changed during the search, the lock is not lost.
+	// Read the owner again. If it has changed since the first reading, the lock has another owner now, and is not lost.
 	again, ok := kernel.MutexOwner(v.mem, call.Args[0])
 	return ok && again == owner
 }
 
-// asks are the system calls in which a resolver waits for its server.
+// asks are the system calls in which a name resolver waits for its server.
 var asks = map[string]bool{
 	"poll": true, "ppoll": true, "select": true, "pselect6": true, "connect": true, "read": true, "recvfrom": true,
 	"recvmsg": true, "recvmmsg": true, "sendto": true, "sendmsg": true, "sendmmsg": true,

@@ -10,8 +10,8 @@ import (
 // OwnCost measures the CPU time and memory of ddtop itself. All Sources share it.
 var OwnCost selfCost
 
-// selfCPUNS is the interval at which ddtop's own CPU time is read, in ns. The kernel adds up all threads of ddtop.
-// This takes 2 µs with one process, 40 µs with fifty.
+// selfCPUNS is the interval at which ddtop reads its own CPU time, in ns. For each reading, the kernel adds up all
+// threads of ddtop. This takes 2 µs if ddtop follows one process, and 40 µs for fifty.
 const selfCPUNS = 100_000_000
 
 // selfCost has the last figures of ddtop itself.
@@ -22,7 +22,7 @@ type selfCost struct {
 	atNS, nextNS int64
 }
 
-// Read returns the figures of ddtop. If anew is true, all are read now.
+// Read returns the figures of ddtop. It reads those again that are due. If anew is true, it reads all of them now.
 func (c *selfCost) Read(now int64, anew bool) sampler.Self {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -28,19 +28,19 @@ type Reader struct {
 	registers *cstacks.Registers
 	// seen are the locks that threads waited for in the last round, by address.
 	seen map[uint64]*awaited
-	// parent is the process that forked this one, with its libraries at the same places. It is nil if there is
-	// none, or if it has ended.
+	// parent is the process that forked this one. Its libraries are at the same addresses. parent is nil if there is no
+	// such process, or if it has ended.
 	parent *attach.Process
 }
 
 // awaited is a lock that threads wait for.
 type awaited struct {
-	// waiters are the waiting threads and the moments since which they have not moved.
+	// waiters are the threads that wait, each with the moment since which it has not run.
 	waiters map[int32]native.Moment
-	// outside are threads that cannot hold the lock. While these threads waited, they were seen outside the lock's
-	// library, or waited too.
+	// outside are threads that cannot hold the lock. Since the threads began to wait, each of these was seen to wait
+	// itself, or to run code outside the lock's library.
 	outside map[int32]bool
-	// inside are other threads that were in the function that locks, in the last round.
+	// inside are threads that do not wait, but were in the function that locks, in the last round.
 	inside []int32
 	where  native.LockWait
 }
@@ -71,8 +71,9 @@ func (r *Reader) open(machine string) (err error) {
 	return err
 }
 
-// forkedBy returns the process that forked the given one. It is nil if there is none. If the parent has ended, another
-// process is the parent now, such as init. It does not count, because it does not have libruby at the same place.
+// forkedBy returns the process that forked the given one. It is nil if there is none. If that process has ended, the
+// kernel has given the child another parent, such as init. This one does not count. It is recognized because it does
+// not have libruby at the same address.
 func forkedBy(proc *attach.Process, vmPath string) *attach.Process {
 	if !proc.Forked() || proc.Parent() <= 1 {
 		return nil
@@ -144,7 +145,8 @@ func (r *Reader) Round(ctx context.Context) error {
 	}
 	for at, waiters := range now {
 		lock := r.seen[at]
-		// If a former waiter has moved, the lock may have been given up. Then its facts are collected anew.
+		// If a thread that waited has run since, the lock may have been released meanwhile. So collect the facts about
+		// the lock anew.
 		if lock == nil || !contains(waiters, lock.waiters) {
 			if len(r.seen) >= sampler.MaxNativeLocks && lock == nil {
 				continue
@@ -173,7 +175,7 @@ func (r *Reader) Round(ctx context.Context) error {
 	return nil
 }
 
-// contains reports whether all threads of a former list still wait, and have not moved since.
+// contains reports whether all threads that waited before still wait, and have not run since.
 func contains(now, before map[int32]native.Moment) bool {
 	for tid, moment := range before {
 		if now[tid] != moment {
@@ -219,8 +221,9 @@ func (r *Reader) stack(tid int32) (frames []sampler.NativeFrame, stopped error, 
 	return r.space.Names(stack.Frames), stack.Stopped, true
 }
 
-// findOutside checks a thread against each lock. It notes that the thread cannot hold the lock if the thread waits
-// itself, or is outside the lock's library. It also notes if the thread is in the function that locks.
+// findOutside checks a thread against each lock. If the thread waits itself, or is outside the lock's library,
+// findOutside notes that it cannot hold the lock. If the thread is in the function that locks, findOutside notes this,
+// too.
 func (r *Reader) findOutside(tid int32) {
 	var frames []sampler.NativeFrame
 	var stopped error
@@ -276,7 +279,8 @@ func (r *Reader) Judge(id func(tid int32) sampler.ThreadID) (list []sampler.Nati
 				}
 			}
 		}
-		// If a waiter has stopped waiting, the memory may belong to another lock now, so it proves nothing.
+		// If a thread has stopped waiting, the memory may belong to another lock now. So the result is unknown, not
+		// lost.
 		if out.Lost() && !r.stillWaits(at, lock) {
 			out.State, out.FromPID, out.Owner, undecided = sampler.LockUnknown, 0, 0, true
 		}
@@ -318,8 +322,9 @@ func (r *Reader) inherited(out *sampler.NativeLock, by bool) {
 	}
 }
 
-// parentHas reports whether the process parent has a thread with this TID. Usually a child is in the same PID
-// namespace as its parent. If it was made in a new namespace, the TIDs of the parent have no meaning there.
+// parentHas reports whether the process parent has a thread with this TID. The TID comes from the memory of the child.
+// Usually both are in the same PID namespace. If the child was made in a new namespace, the TIDs of the parent mean
+// nothing in the child, and the result is false.
 func parentHas(parent *attach.Process, tid int32) bool {
 	spaces, err := kernel.OpenNamespace(parent.PID())
 	if err != nil {

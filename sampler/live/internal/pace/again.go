@@ -1,7 +1,7 @@
 package pace
 
 // These constants are for a process whose threads switched so often that ddtop stopped following their switches. ddtop
-// follows them again after they were below againShare of the possible rate for againNS, in ns. If it must stop again
+// follows them again if their rate was below againShare of the limit for againNS, in ns. If ddtop must stop again
 // within steadyNS, this wait doubles, up to mostAgainNS.
 const (
 	againShare                     = 0.8
@@ -11,8 +11,8 @@ const (
 // Again decides when ddtop follows the thread switches of a process again. ddtop stops following if they come too
 // often. Times are CLOCK_MONOTONIC in ns.
 type Again struct {
-	// waitNS is how long the threads must switch less often before ddtop follows them again, in ns. highNS is when
-	// they last switched too often, or when following ended.
+	// waitNS is how long the threads must switch rarely enough before ddtop follows them again, in ns. highNS is when
+	// they last switched too often, or when ddtop stopped following them.
 	waitNS, highNS int64
 	// atNS is when the switches were last counted, and switches is their number then.
 	atNS, switches int64
@@ -40,6 +40,6 @@ func (f *Again) Is(now, switches int64, most float64) bool {
 	return now-f.highNS >= f.waitNS
 }
 
-// countedNS is for a count of switches that has not changed. For this long, in ns, Is assumes that the caller has not
+// countedNS decides what an unchanged count of switches means. For this long, in ns, Is assumes that the caller has not
 // read the counter again. After that, Is concludes that the threads have not switched.
 const countedNS = 5_000_000_000

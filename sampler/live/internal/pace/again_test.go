@@ -2,16 +2,16 @@ package pace
 
 import "testing"
 
-// TestLoadAroundTheLimit: if a process's thread switches are near the limit, ddtop does not begin and end following it
-// again and again. This holds for any ups and downs of the load. A process that has become quiet is followed again
+// TestLoadAroundTheLimit: if a process's thread switches are near the limit, ddtop does not start and stop following
+// them again and again. This holds for any ups and downs of the load. A process that has become quiet is followed again
 // within two minutes.
 func TestLoadAroundTheLimit(t *testing.T) {
 	const second, limit = int64(1e9), 20_000 // 3 % of a CPU, at recordNS
 	for _, c := range []struct {
 		name string
 		load func(s int64) float64 // of a second
-		// most limits how often following may end in an hour. followed is the least number of seconds of this hour in
-		// which the process is followed.
+		// most limits how often ddtop may stop following the process in an hour. followed is the least number of
+		// seconds of this hour in which it follows the process.
 		most, followed int64
 	}{
 		{"below", func(int64) float64 { return 0.95 * limit }, 0, 3600},

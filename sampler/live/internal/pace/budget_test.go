@@ -12,16 +12,16 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// spender is a ddtop in virtual time. It has Sources that share a budget, and other work that takes CPU time. All
-// Sources serve requests.
+// spender simulates a ddtop in virtual time. It has Sources that share a budget, and other work that takes CPU time.
+// All Sources serve requests.
 type spender struct {
 	b       *Budget
 	sources []*Clock
 	last    []int64 // the cost of the last stack tick of each Source
 	// lock and stack return the CPU time of a tick of each kind, in ns, for a Source at a time.
 	lock, stack func(source int, now int64) float64
-	// beside is the share of a CPU that other work takes. perTick is the cost of further work for each tick, relative
-	// to the tick's own cost.
+	// beside is the share of a CPU that other work takes. perTick is the cost of what each tick causes elsewhere, as a
+	// multiple of the tick's own cost.
 	beside, perTick float64
 	// start is the CPU time of work that ddtop does once, in the first startTakesNS.
 	start float64
@@ -38,7 +38,7 @@ type spender struct {
 // startTakesNS is how long the start of ddtop takes on a full machine, in ns.
 const startTakesNS = 3e9
 
-// spending is the total CPU time at a time.
+// spending is the total CPU time that was spent by a certain time.
 type spending struct {
 	at int64
 	ns float64
@@ -101,7 +101,7 @@ func (s *spender) run(until int64) {
 	}
 }
 
-// most returns the largest share of a CPU that was taken over any interval of a length.
+// most returns the largest share of a CPU that was taken in any interval of the length window.
 func (s *spender) most(window int64) float64 {
 	var most float64
 	from := 0
@@ -123,8 +123,8 @@ func (s *spender) rates(from int64) (lock, stack float64) {
 	return float64(len(s.ticks)-ticks) / d, float64(s.stk-stacks) / d
 }
 
-// TestBudgetHolds: no interval of ten seconds takes more than the budget, two bursts and one tick. This holds whatever
-// ticks cost, and however their cost changes.
+// TestBudgetHolds: in any ten seconds, the ticks cost at most the budget of this time, two bursts and one tick. This
+// holds whatever ticks cost, and however their cost changes.
 func TestBudgetHolds(t *testing.T) {
 	const ten, share = 10e9, 0.03
 	constant := func(ns float64) func(int, int64) float64 { return func(int, int64) float64 { return ns } }
@@ -154,8 +154,8 @@ func TestBudgetHolds(t *testing.T) {
 			s := newSpender(share, c.sources)
 			s.lock, s.stack, s.beside, s.perTick = c.lock, c.stack, c.beside, c.perTick
 			s.run(60e9)
-			// One burst can be saved up, and another can be overdrawn before all ticks wait. Ticks at the lowest rates
-			// are paid in any case.
+			// One burst can be saved up before, and the budget can be overdrawn by another one before all ticks wait.
+			// Ticks at the lowest rates are made in any case, so their cost comes on top.
 			dearest := 0.0
 			for i := 1; i < len(s.cpu); i++ {
 				dearest = max(dearest, s.cpu[i].ns-s.cpu[i-1].ns)
@@ -170,8 +170,8 @@ func TestBudgetHolds(t *testing.T) {
 	}
 }
 
-// TestBudgetIsUsed: if the requested rates cost less than the budget, they are used. If they cost more, the rates come
-// near what the budget allows. When there is room again, they rise again.
+// TestBudgetIsUsed: if the requested rates cost less than the budget, they are used. If they cost more, the rates fall,
+// but only so far that nearly all of the budget is used. When ticks become cheaper, the rates rise again.
 func TestBudgetIsUsed(t *testing.T) {
 	s := newSpender(0.03, 1)
 	s.lock = func(_ int, now int64) float64 {
@@ -195,7 +195,8 @@ func TestBudgetIsUsed(t *testing.T) {
 	}
 }
 
-// TestBudgetIsSteady: rates that have fallen stay nearly constant.
+// TestBudgetIsSteady: if the budget has lowered the rates, and ticks cost about the same all the time, the rates stay
+// nearly constant.
 func TestBudgetIsSteady(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	s := newSpender(0.03, 1)
@@ -208,14 +209,15 @@ func TestBudgetIsSteady(t *testing.T) {
 		lock, _ := s.rates(1e9)
 		least, most = min(least, lock), max(most, lock)
 	}
-	// The ticks of a second also vary by chance: by about 15 of 250 with a jitter of half an interval.
+	// The number of ticks in a second also varies by chance, because the jitter is half an interval: by about 15 of
+	// 250.
 	if most > 1.4*least {
 		t.Errorf("of the same ticks there were %.0f to %.0f a second", least, most)
 	}
 }
 
-// TestBudgetLeavesNoHole: a single expensive tick is paid from what was saved up, and by lower rates for a while. It
-// leaves no long gap without ticks.
+// TestBudgetLeavesNoHole: the budget pays for a single expensive tick from its savings, and by lower rates for a while.
+// No long gap without ticks follows.
 func TestBudgetLeavesNoHole(t *testing.T) {
 	s := newSpender(0.03, 1)
 	s.stack = func(_ int, now int64) float64 {
@@ -233,7 +235,7 @@ func TestBudgetLeavesNoHole(t *testing.T) {
 	}
 }
 
-// TestBudgetOfMany: an idle Source leaves its part of the budget to the others.
+// TestBudgetOfMany: if a Source is idle, the other Sources may use its part of the budget.
 func TestBudgetOfMany(t *testing.T) {
 	one := newSpender(0.03, 1)
 	one.run(20e9)
@@ -247,8 +249,9 @@ func TestBudgetOfMany(t *testing.T) {
 	}
 }
 
-// TestBudgetOfAFleet: fifty Sources whose changes are soon known without ticks. Each tick reads stacks. A minute has
-// enough stacks for figures, even if there was no time for stacks at first. Ticks are close enough to each other.
+// TestBudgetOfAFleet: there are fifty Sources that soon know all changes without ticks, so each tick reads stacks. Each
+// minute has enough stacks for figures, even if there was no time for stacks at first. The ticks are never too far
+// apart.
 func TestBudgetOfAFleet(t *testing.T) {
 	const second = int64(1e9)
 	s := newSpender(0.015, 50)
@@ -278,8 +281,9 @@ func TestBudgetOfAFleet(t *testing.T) {
 	}
 }
 
-// TestBudgetOfWorkersWithoutRequests: ddtop takes more than the limit for figures of requests only if enough workers
-// serve requests. It never takes more than the highest share, even if handing on a sample costs more than the tick.
+// TestBudgetOfWorkersWithoutRequests: ddtop takes more than the usual limit for figures of requests only if enough
+// workers serve requests. It never takes more than the highest allowed share, even if handing on a sample costs more
+// than the tick.
 func TestBudgetOfWorkersWithoutRequests(t *testing.T) {
 	const ten, share, most = 10e9, 0.03, 0.06
 	for _, c := range []struct {
@@ -332,8 +336,8 @@ func (s *spender) idle(from int, now int64) {
 	}
 }
 
-// TestBudgetOfIdle: many idle Sources take no more than the budget, and the budget reports lowered rates. They cause no
-// debt that delays Sources which wake up later. A few idle Sources take what they want.
+// TestBudgetOfIdle: many idle Sources together take no more than the budget, and the budget reports lowered rates. They
+// leave no debt that would delay Sources that wake up later. A few idle Sources get their full rates.
 func TestBudgetOfIdle(t *testing.T) {
 	const ten, share = 10e9, 0.015
 	s := newSpender(share, 40)
@@ -359,8 +363,8 @@ func TestBudgetOfIdle(t *testing.T) {
 	}
 }
 
-// TestBudgetForgives: ticks at the lowest rates overdraw the budget for a long time. Once they become cheap, the debt
-// is gone within seconds.
+// TestBudgetForgives: ticks are so expensive that even the lowest rates overdraw the budget for a long time. When they
+// become cheap, the debt is gone within seconds.
 func TestBudgetForgives(t *testing.T) {
 	s := newSpender(0.01, 8)
 	s.b.Ask(50, 500)
@@ -390,7 +394,7 @@ func TestBudgetForgives(t *testing.T) {
 	}
 }
 
-// TestBudgetOff: without a budget, no interval is lengthened, and the CPU time is not asked for.
+// TestBudgetOff: without a budget, no interval gets longer, and ddtop's CPU time is not read.
 func TestBudgetOff(t *testing.T) {
 	b := NewBudget(0)
 	c := NewClock(100, 1000, 0)
@@ -434,8 +438,9 @@ func TestBudgetOfAFullMachine(t *testing.T) {
 	}
 }
 
-// TestBudgetOfSeveralCgroups: each process's pressure is compared with its own earlier pressure. If one process is
-// under pressure, half of the budget applies until this process ends. The machine is read once for all processes.
+// TestBudgetOfSeveralCgroups: each process's pressure is compared with the earlier pressure of the same process. If one
+// process is under pressure, half of the budget applies until this process ends. The machine's idle time is read once
+// for all processes.
 func TestBudgetOfSeveralCgroups(t *testing.T) {
 	b, now, asked := NewBudget(0.03), int64(0), 0
 	var own [2]Press
@@ -474,11 +479,12 @@ func TestBudgetOfSeveralCgroups(t *testing.T) {
 	}
 }
 
-// TestBudgetHasNoBias: a program is expensive to read for a third of its time, in random phases. ddtop must see it in
-// this third. The phases are shorter than, equal to or longer than the interval between ticks, and the interval from
-// which rates are decided. First, all ticks count, and cost ten times as much in a phase. Then only stack ticks count,
-// and cost three hundred times as much. Each of them overdraws what is saved up. A clock that rests after each tick in
-// proportion to its cost sees more than a third. The test must detect this bias.
+// TestBudgetHasNoBias: a program is expensive to read for a third of its time, in random phases. ddtop must see these
+// phases in a third of its samples. The phases are shorter than, equal to or longer than two intervals: between ticks,
+// and between decisions of the rates. In a first part, all ticks count, and cost ten times as much in a phase. In a
+// second part, only stack ticks count, and cost three hundred times as much. Each of them costs more than the savings.
+// A clock that rests after each tick in proportion to its cost would see more than a third. The test must detect this
+// bias.
 func TestBudgetHasNoBias(t *testing.T) {
 	for _, meanNS := range []float64{1e6, 20e6, 500e6} {
 		for _, c := range []struct {
@@ -537,7 +543,7 @@ func TestBudgetHasNoBias(t *testing.T) {
 				}
 			}
 			got, want := hits/sum, p.share(at(0), at(len(looks)-1))
-			// Several samples of one phase count as one sample.
+			// Samples in the same phase are not independent. So all samples of one phase count as one.
 			bound := odds.Within(min(odds.Effective(sum, squares), float64(len(p.turns))))
 			text := fmt.Sprintf("phases of %g and %g ms, stacks %t, rests %t: %.4f of the time, truly %.4f, bound %.4f, %d looks",
 				2*meanNS/1e6, meanNS/1e6, c.stacks, c.rests, got, want, bound, len(looks))
@@ -551,8 +557,8 @@ func TestBudgetHasNoBias(t *testing.T) {
 	}
 }
 
-// phases are the phases of a program. Every other phase is expensive, from the second on. Cheap phases are twice as
-// long on average.
+// phases are the periods in which a program is alternately cheap and expensive to read. The second phase is the first
+// expensive one. Cheap phases are twice as long on average.
 type phases struct {
 	turns []int64 // times when phases begin
 	at    int
@@ -588,8 +594,8 @@ func (p *phases) share(from, to int64) float64 {
 	return ns / float64(to-from)
 }
 
-// TestBudgetInExactMode: in exact mode, all ticks come at the stack rate. The budget must not take their cost for the
-// cost of ticks at the lock rate.
+// TestBudgetInExactMode: in exact mode, all ticks come at the low stack rate. The budget must not reckon with ticks at
+// the lock rate, which would cost much more.
 func TestBudgetInExactMode(t *testing.T) {
 	for _, exact := range []bool{false, true} {
 		s := newSpender(0.05, 1) // at full rates they take 8 % of a CPU, at the stack rate 3 %
@@ -612,8 +618,9 @@ func TestBudgetInExactMode(t *testing.T) {
 	}
 }
 
-// TestBudgetOfStarting: work that is done once, at the start, takes few stacks from the first ten seconds. On a full
-// machine, where ddtop may take more than the limit, it takes at most a tenth. Otherwise it takes at most a fifth.
+// TestBudgetOfStarting: work that ddtop does only once, at the start, must not cost many stacks of the first ten
+// seconds. On a full machine, where ddtop may take more than the limit, it costs at most a tenth of them. Otherwise it
+// costs at most a fifth.
 func TestBudgetOfStarting(t *testing.T) {
 	for _, full := range []bool{false, true} {
 		stacks := func(start float64) int {
@@ -637,10 +644,10 @@ func TestBudgetOfStarting(t *testing.T) {
 	}
 }
 
-// TestBudgetForFiguresThatCanBe: ddtop takes more only for kinds of figures that reach their least quality by it. Fifty
-// processes with known changes cannot have enough stacks in ten seconds, so the limit holds. In a minute they can.
-// Sixteen processes can have enough stacks in ten seconds, but not enough for requests. Each process has stacks at the
-// lowest rate.
+// TestBudgetForFiguresThatCanBe: ddtop takes more CPU time only for kinds of figures that reach their least quality by
+// it. Fifty processes with known changes cannot have enough stacks in ten seconds, so the usual limit holds. In a
+// minute they can. Sixteen processes can have enough stacks in ten seconds, but not enough for figures of requests.
+// Each process has at least the lowest rate of stacks.
 func TestBudgetForFiguresThatCanBe(t *testing.T) {
 	for _, c := range []struct {
 		sources int
@@ -670,8 +677,8 @@ func TestBudgetForFiguresThatCanBe(t *testing.T) {
 	}
 }
 
-// TestBudgetForQuality: if the highest allowed share is enough, figures have their least quality. ddtop takes no more
-// than this needs. A requested limit always holds.
+// TestBudgetForQuality: if the highest allowed share is enough, figures have their least quality, and ddtop takes no
+// more CPU time than they need. A limit that the user has requested always holds.
 func TestBudgetForQuality(t *testing.T) {
 	lockHz, stackHz := sampler.LeastRates(sampler.QualityWindow, false, sampler.NumFigures)
 	for _, c := range []struct {
@@ -708,7 +715,7 @@ func TestBudgetForQuality(t *testing.T) {
 			if c.exact {
 				least = stackHz
 			}
-			// The budget aims at twice the least quality.
+			// The budget aims at twice the least quality, so half of its rates is enough.
 			if got := lock >= least/2 && stack >= stackHz/2; got != c.enough {
 				t.Errorf("%.1f samples and %.1f stacks a second, for the least quality %.1f and %.1f: enough is %v", lock, stack, least/2, stackHz/2, got)
 			}
@@ -730,8 +737,8 @@ func TestBudgetForQuality(t *testing.T) {
 	}
 }
 
-// TestBudgetAfterExpensiveTicks: rates recover although they had to fall far. While there are few ticks, there are few
-// decisions, so each decision must raise the rates by more.
+// TestBudgetAfterExpensiveTicks: a few very expensive ticks lower the rates far. The rates must recover soon. While
+// there are few ticks, there are few decisions of the rates, so each decision must raise the rates by more.
 func TestBudgetAfterExpensiveTicks(t *testing.T) {
 	const expensiveNS = 2e9
 	stacks := func(lock, stack float64) int {

@@ -8,11 +8,11 @@ import (
 
 // Named times of the clock, in ns.
 const (
-	// slowAfterNS is how long nothing may run or wait before the clock slows down, in ns.
+	// slowAfterNS is how long no thread may run or wait before the clock slows down, in ns.
 	slowAfterNS = 1_000_000_000
-	// firstSlowNS takes the place of slowAfterNS at the start, while no thread has run or waited yet, in ns. It is a
-	// tenth of slowAfterNS, because a process that is idle at first usually stays idle. A second at the full rate
-	// costs as much as half a minute at the slow rate.
+	// firstSlowNS replaces slowAfterNS at the start, while no thread has run or waited yet, in ns. It is a tenth of
+	// slowAfterNS, because a process that is idle at first usually stays idle. A second at the full rate costs as much
+	// as half a minute at the slow rate.
 	firstSlowNS = 100_000_000
 	// firstTicks is the least number of ticks before firstSlowNS applies.
 	firstTicks = 50
@@ -21,14 +21,16 @@ const (
 	slowIntervalNS    = 50_000_000
 	slowestIntervalNS = 100_000_000
 	slowestAfterNS    = 10_000_000_000
-	// slowExactNS is slowIntervalNS for a Clock that is Exact, because changes are known without ticks.
+	// slowExactNS replaces slowIntervalNS for a Clock that is Exact. It can be longer, because changes are known
+	// without ticks.
 	slowExactNS = 125_000_000
-	// slowestExactNS is this interval after nothing has run or waited for slowestAfterNS.
+	// slowestExactNS replaces slowExactNS when no thread has run or waited for slowestAfterNS.
 	slowestExactNS = 250_000_000
-	// GlanceNS is the interval between two glances, in ns: short reads of the states of threads that move
-	// (moved_linux.go). 90 % of the time that threads of Rails are without a CPU is in intervals of 10 ms and more.
-	// glanceGapNS is the longest interval between two samples, whatever glances show. leastGlanceGapNS is this
-	// interval while threads run and samples are cheap: they cost less than glanceGapShare of what ddtop may use.
+	// GlanceNS is the interval between two glances, in ns. A glance is a short read of the states of threads that move
+	// (moved_linux.go). 90 % of the time that threads of Rails are without a CPU is in intervals of 10 ms and more,
+	// which glances see. glanceGapNS is the longest interval between two samples, whatever glances show.
+	// leastGlanceGapNS replaces it while threads run and samples are cheap: they cost less than glanceGapShare of what
+	// ddtop may use.
 	GlanceNS         = 10_000_000
 	glanceGapNS      = 500_000_000
 	leastGlanceGapNS = 100_000_000
@@ -54,7 +56,7 @@ type Clock struct {
 	// slowLockNS and slowStackNS are the intervals while nothing runs or waits.
 	slowLockNS, slowStackNS float64
 	Next, nextStack         int64
-	// restNS is the time before which no stacks are read. lastStack is when stacks were last read.
+	// restNS is the time until which no stacks are read. lastStack is when stacks were last read.
 	restNS, lastStack int64
 
 	lastBusy int64
@@ -63,10 +65,10 @@ type Clock struct {
 	Exact bool
 	// Serves is true from the first request or job that was seen.
 	Serves bool
-	// allStacks is set if ddtop samples so many processes that ticks are rare. Each tick then reads stacks, unless
-	// stacks are due less often than ticks.
+	// allStacks is set if ddtop samples so many processes that ticks are rare. In this case each tick reads stacks,
+	// unless stacks are due less often than ticks.
 	allStacks bool
-	// ticks counts the ticks before any thread has run or waited. It is -1 after that.
+	// ticks counts the ticks until a thread has first run or waited. It is -1 after that.
 	ticks int
 	rng   *rand.Rand
 }
@@ -84,8 +86,8 @@ func NewClock(stackRate, lockRate float64, now int64) *Clock {
 // jitter returns a random interval between half and one and a half times ns.
 func (c *Clock) jitter(ns float64) int64 { return int64(ns * (0.5 + c.rng.Float64())) }
 
-// lockJitter draws the interval to the next lock tick. If every change is known, the ticks do not have to sample
-// states. Then half of the usual jitter is enough.
+// lockJitter draws the random interval to the next lock tick. If every change is known without ticks, the ticks need
+// not sample states at random times. So half of the usual jitter is enough.
 func (c *Clock) lockJitter(ns float64) int64 {
 	if c.Exact {
 		return (c.jitter(ns) + int64(ns)) / 2
@@ -124,20 +126,20 @@ func (c *Clock) Tick(now int64) (depth sampler.Depth, late uint64) {
 	return depth, late
 }
 
-// Rest delays the next reading of stacks to the time in the parameter until. The budget can delay it further, to the
-// time in owed, but the rate does not fall below leastStackHz.
+// Rest delays the next reading of stacks to the time until. If the budget is overdrawn, the reading is delayed further,
+// to the time owed. But owed does not lower the rate below leastStackHz.
 func (c *Clock) Rest(until, owed int64) {
 	c.restNS = max(until, min(owed, c.lastStack+1e9/leastStackHz))
 	c.nextStack = max(c.nextStack, c.restNS)
 }
 
-// Wait delays the next tick to a time, unless it is due later.
+// Wait delays the next tick until a certain time. If the tick is due later in any case, Wait changes nothing.
 func (c *Clock) Wait(until int64) { c.Next = max(c.Next, until) }
 
 // Hurry makes the next tick due at once.
 func (c *Clock) Hurry(now int64) { c.Next = min(c.Next, now) }
 
-// Note records whether a tick found a thread that runs or waits. The first such tick restores the full rate at once.
+// Note records whether a tick has found a thread that runs or waits. The first such tick ends the slow rate at once.
 func (c *Clock) Note(now int64, busy bool) {
 	if busy {
 		c.lastBusy, c.ticks = now, -1

@@ -2,9 +2,9 @@ package pace
 
 import "testing"
 
-// TestClockHasNoPeriod: a fixed period would beat against the kernel's tick (4 ms at HZ=250) and against a program's
-// own sleeps. The clock would see the same moment of them again and again. It must see all phases of such a period
-// equally often.
+// TestClockHasNoPeriod: with a fixed period, ticks would stay in step with the kernel's tick (4 ms at HZ=250) or a
+// program's own sleeps. The clock would always see the same moment of them. So its ticks must fall into all phases of
+// such a period equally often.
 func TestClockHasNoPeriod(t *testing.T) {
 	const bins = 8
 	for _, period := range []int64{1e6, 4e6, 10e6} {

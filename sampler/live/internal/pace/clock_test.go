@@ -80,7 +80,7 @@ func TestClockSlowsDownAndComesBack(t *testing.T) {
 }
 
 // TestClockSlowsDownSoonerAtTheStart: if a process is idle from the first sample on, its clock slows down after a tenth
-// of the usual time. The clock must have made firstTicks ticks before. If a thread has run once, the clock slows down
+// of the usual time. It must have made firstTicks ticks before. If a thread has run even once, the clock slows down
 // only after the usual time.
 func TestClockSlowsDownSoonerAtTheStart(t *testing.T) {
 	c := NewClock(100, 1000, 0)
@@ -111,8 +111,8 @@ func TestClockSlowsDownSoonerAtTheStart(t *testing.T) {
 	}
 }
 
-// TestGlanceGap: if glances are made in between, a sample comes ten times a second while a thread runs. It comes more
-// rarely if samples would take more than a fifth of ddtop's share. It always comes at least twice a second.
+// TestGlanceGap: while glances are made between samples, a sample comes ten times a second if a thread runs. Samples
+// are rarer if they would take more than a fifth of ddtop's share. There are always at least two a second.
 func TestGlanceGap(t *testing.T) {
 	for _, c := range []struct {
 		sampleNS int64
@@ -129,8 +129,8 @@ func TestGlanceGap(t *testing.T) {
 	}
 }
 
-// TestIdleClockOfKnownChanges: while each change is known, an idle clock ticks eight times a second. If nothing has run
-// for ten seconds, it ticks four times a second. When a thread runs, the full rate comes back.
+// TestIdleClockOfKnownChanges: if each change is known without ticks, the clock of an idle process ticks eight times a
+// second. If nothing has run for ten seconds, it ticks four times a second. When a thread runs, the full rate returns.
 func TestIdleClockOfKnownChanges(t *testing.T) {
 	c := NewClock(100, 100, 0)
 	c.Exact, c.Slow = true, true

@@ -7,7 +7,8 @@ const (
 	creditSaveNS          = 200_000_000
 )
 
-// Credit bounds the CPU time of readings between two ticks.
+// Credit bounds the CPU time of readings between two ticks. Time that is not used is saved as credit for later
+// readings.
 type Credit struct {
 	// Part is the part of the budget for these readings.
 	Part float64
@@ -34,8 +35,8 @@ func (c *Credit) Rest(share float64) int64 {
 // Spend counts the CPU time of a reading, in ns.
 func (c *Credit) Spend(ns int64) { c.ns -= float64(ns) }
 
-// mostBells limits how many records of an idle process wake the clock in a burst. bellsPerSecond limits the mean. A
-// request makes about four records.
+// mostBells limits how many records of an idle process wake the clock in quick succession. bellsPerSecond limits how
+// many wake it on average. A request makes about four records.
 const mostBells, bellsPerSecond = 10, 20
 
 // Bells bounds how often the records of an idle process wake its clock.

@@ -2,8 +2,8 @@ package pace
 
 import "sync"
 
-// FailingAfterNS is how long ticks must fail before Lasting reports it, in ns. A list of threads that changes often
-// makes some ticks fail.
+// FailingAfterNS is how long all ticks must fail before Lasting reports an error, in ns. Single failures are normal: a
+// tick can fail because the list of threads changes while it is read.
 const FailingAfterNS = 1e9
 
 // Failing records since when all ticks have failed. Any goroutine may call its methods.

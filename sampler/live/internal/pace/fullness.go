@@ -2,7 +2,8 @@ package pace
 
 import "github.com/ddtop/ddtop/sampler"
 
-// fullness decides whether the machine has no free CPU. Then other programs lack the CPU time that ddtop uses.
+// fullness decides whether all CPUs of the machine are busy. In this case other programs lack the CPU time that ddtop
+// uses.
 type fullness struct {
 	is bool
 	// idleNS is the idle time of all of the machine's CPUs at the last reading, in ns. It is zero if there was none.
@@ -10,7 +11,7 @@ type fullness struct {
 	idleNS, atNS, dueNS int64
 	// pressed is the number of processes in whose cgroups CPUs are scarce.
 	pressed int
-	// looks is the number of consecutive readings that contradict the verdict, which is in the field is.
+	// looks is the number of consecutive readings that contradict the field is, the verdict so far.
 	looks int
 }
 
@@ -18,13 +19,13 @@ type fullness struct {
 const (
 	// lookNS is the interval of the readings, in ns.
 	lookNS = 1_000_000_000
-	// scarceIdle and freeIdle are numbers of idle CPUs. Below the first, CPUs are scarce. Above the second, they are
-	// free.
+	// scarceIdle and freeIdle are mean numbers of idle CPUs. Below scarceIdle, CPUs are scarce. Above freeIdle, they
+	// are free. In between, the verdict stays.
 	scarceIdle, freeIdle = 0.25, 0.5
-	// pressed is a share of time. If tasks of the process's cgroup wait for a CPU for a larger share, CPUs also count
-	// as scarce. The cgroup can have a CPU limit, or a set of CPUs, of its own.
+	// pressed is a share of time. CPUs also count as scarce if tasks of the process's cgroup wait for a CPU for a
+	// larger share of the time. A cgroup can have its own CPU limit, or its own set of CPUs.
 	pressed = 0.5
-	// fullLooks is the number of consecutive readings that change the verdict.
+	// fullLooks is the number of consecutive contrary readings after which the verdict changes.
 	fullLooks = 2
 )
 
@@ -47,7 +48,7 @@ func (q *Press) take(now int64, p sampler.Pressure) {
 	*q = Press{is: q.someNS != 0 && float64(some-q.someNS)/float64(now-q.atNS) > pressed, someNS: some, atNS: now}
 }
 
-// look adds a reading of the idle time of all CPUs, and updates the verdict.
+// look adds a reading of the idle time of all CPUs, and decides anew whether they are scarce.
 func (f *fullness) look(now, idleNS int64) {
 	before := *f
 	f.idleNS, f.atNS = idleNS, now

@@ -3,17 +3,17 @@ package pace
 import "sync"
 
 const (
-	// recordNS is the cost of a record, from the kernel's ring to the figures, in ns. It was measured with 30,000
-	// records per second: 0.8 to 1.1 µs on free CPUs and on a full machine, and 1.35 µs with the screen.
+	// recordNS is what a record costs ddtop on its way from the kernel's ring to the figures, in ns. It was measured
+	// with 30,000 records per second: 0.8 to 1.1 µs on free CPUs and on a full machine, and 1.35 µs with the screen.
 	recordNS = 1_500
-	// loadSaveNS limits how much unused time for records can be saved for later, in ns. loadDebtNS limits how much
-	// more time than allowed records may have taken, in ns. If they take more, Over is true for the processes with the
+	// loadSaveNS limits how much unused time for records can be saved for later, in ns. loadDebtNS limits how much more
+	// time than allowed records may have taken, in ns. If they have taken more, Over is true for the processes with the
 	// most records.
 	loadSaveNS, loadDebtNS = 1e9, 2e9
 )
 
-// RecordLoad compares the cost of all processes' records with the share of a CPU that ddtop may use. A record
-// describes an interval of a thread on a CPU, and comes from the kernel. Any goroutine may use a RecordLoad.
+// RecordLoad compares the cost of all processes' records with the share of a CPU that ddtop may use. The kernel makes a
+// record for each interval of a thread on a CPU. Any goroutine may use a RecordLoad.
 type RecordLoad struct {
 	mu   sync.Mutex
 	ns   float64
@@ -23,7 +23,7 @@ type RecordLoad struct {
 	rate float64
 }
 
-// OwnLoad is the part of one process in a RecordLoad.
+// OwnLoad is one process's contribution to a RecordLoad.
 type OwnLoad struct {
 	counted bool
 	rate    float64
@@ -62,8 +62,8 @@ func (l *RecordLoad) Over(own *OwnLoad, share float64) bool {
 	return share != 0 && l.ns < -loadDebtNS*share && own.rate*float64(l.of)*rounding >= l.rate
 }
 
-// Leave removes a process. Then the records of the other processes start without debt, because this one may have
-// caused it.
+// Leave removes a process. It also clears the debt, so that the other processes do not pay for records that this
+// process may have caused.
 func (l *RecordLoad) Leave(own *OwnLoad) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

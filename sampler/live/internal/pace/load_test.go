@@ -40,8 +40,8 @@ func TestLoadOfSeveralProcesses(t *testing.T) {
 	}
 }
 
-// TestMoreThanTheUsualShare: records and readings between ticks may take the share in force, even if it is more than
-// the usual share.
+// TestMoreThanTheUsualShare: if ddtop may use more than the usual share, records and readings between ticks may use
+// more, too.
 func TestMoreThanTheUsualShare(t *testing.T) {
 	b := NewBudget(0.03)
 	if got := b.InForce(); got != 0.03 {
@@ -60,7 +60,8 @@ func TestMoreThanTheUsualShare(t *testing.T) {
 	}
 }
 
-// TestBesideRecords: other readings have the share in force, or what records leave of it. They always have a minimum.
+// TestBesideRecords: readings between ticks may use the whole share in force, or what records leave of it. They may
+// always use a minimum.
 func TestBesideRecords(t *testing.T) {
 	for _, c := range []struct {
 		name        string

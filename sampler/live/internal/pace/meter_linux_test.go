@@ -10,7 +10,7 @@ import (
 )
 
 // TestMeter: a Meter counts the CPU time of its own thread and of its helper, and of no other thread. The test reads
-// both times before and after the Meter does. These readings are the bounds.
+// both threads' CPU times before and after the Meter does. The Meter's result must be between these readings.
 func TestMeter(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -58,7 +58,7 @@ func TestMeter(t *testing.T) {
 	workSecond()
 	workBeside()
 	check("one helper", from, to, own, first)
-	// Another helper takes its place. All CPU time that the new helper has ever taken counts.
+	// Another thread becomes the helper. The Meter then counts all CPU time that the new helper has ever taken.
 	from = sum(own)
 	m.Since()
 	to = sum(own)

@@ -2,8 +2,8 @@ package pace
 
 import "testing"
 
-// TestMoreForATime: TakeMore allows a larger share of a CPU for a time, so that rates are higher. After that time the
-// budget holds again, as if nothing had happened. TakeMore can also be ended earlier.
+// TestMoreForATime: TakeMore allows a larger share of a CPU for a limited time, so that rates are higher. After this
+// time the usual budget holds again. A further call of TakeMore can end the time earlier.
 func TestMoreForATime(t *testing.T) {
 	const share, more, second = 0.03, 0.25, int64(1e9)
 	cost := func(s *spender, fromNS, toNS int64) float64 {
@@ -31,7 +31,8 @@ func TestMoreForATime(t *testing.T) {
 			s.b.TakeMore(more, s.sources[0].Next)
 			after = c.endsNS
 		}
-		// A burst that was saved up at the larger share may be left. The rates are lowered within a second.
+		// At the end, a burst may be left that was saved at the larger share. The budget takes up to a second to lower
+		// the rates. So measure later.
 		if got := cost(s, after+2*second, after+12*second); got > 1.1*share {
 			t.Errorf("%s: %.3f are taken after it, not %.2f", c.name, got, share)
 		}

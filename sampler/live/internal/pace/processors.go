@@ -5,11 +5,12 @@ import (
 	"sync"
 )
 
-// maxExtraProcessors limits the processors added to the Go scheduler for sampling goroutines.
+// maxExtraProcessors limits how many processors ddtop adds to Go's scheduler (GOMAXPROCS) for sampling goroutines.
 const maxExtraProcessors = 8
 
-// Processors adds a processor to the Go scheduler for each sampling goroutine, which keeps one while it sleeps between
-// ticks (see Sleeper). The Sources of a Group share one Processors, because it reads and writes GOMAXPROCS.
+// Processors adds a processor to Go's scheduler for each sampling goroutine, because this goroutine keeps one while it
+// sleeps between ticks (see Sleeper). The Sources of a Group share one Processors, because it reads and writes
+// GOMAXPROCS.
 type Processors struct {
 	mu      sync.Mutex
 	running int

@@ -14,7 +14,7 @@ func (r *Rates) Set(stack, lock float64) {
 	r.lock.Store(math.Float64bits(lock))
 }
 
-// Intervals returns the nominal times between two ticks, in ns.
+// Intervals returns the times between two ticks at these rates, without jitter, in ns.
 func (r *Rates) Intervals() (stackNS, lockNS float64) {
 	return 1e9 / math.Float64frombits(r.stack.Load()), 1e9 / math.Float64frombits(r.lock.Load())
 }

@@ -1,14 +1,15 @@
 package pace
 
-// longestSleepNS is the interval at which a sleeper checks whether it is still wanted, in ns. It is much less than
-// letGoAfter.
+// longestSleepNS is the interval at which a goroutine in a long sleep checks whether its work has ended, in ns. It is
+// much less than letGoAfter.
 const longestSleepNS = 100_000_000
 
-// longestWokenNS is this interval for a sleeper that Wake can wake, in ns. The owner calls Wake when its work ends.
+// longestWokenNS replaces longestSleepNS if Wake can end the sleep, in ns. It can be longer, because the owner calls
+// Wake when the work ends.
 const longestWokenNS = 3_000_000_000
 
-// Unless sleeps until CLOCK_MONOTONIC reaches ns, Wake is called, or over returns true. It calls over during sleeps
-// that are longer than longestSleepNS, or longestWokenNS.
+// Unless sleeps until CLOCK_MONOTONIC reaches ns, Wake is called, or the function over returns true. It calls over
+// about every longestSleepNS, or longestWokenNS if Wake can end the sleep.
 func (z *Sleeper) Unless(ns int64, over func() bool) {
 	longest := int64(longestSleepNS)
 	if z.Wakes() {

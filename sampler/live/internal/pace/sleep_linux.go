@@ -15,33 +15,33 @@ import (
 const (
 	// timerSleepNS is the shortest sleep that uses a timer, in ns. Only a slow clock sleeps that long.
 	timerSleepNS = 20_000_000
-	// toldSleepNS is the shortest sleep that ddtop announces to Go's scheduler if Go's monitor thread is slow, in ns.
-	// On a full machine another goroutine may have the processor at the end of such a sleep, which would delay ticks
-	// at full rates.
+	// toldSleepNS is the shortest sleep that ddtop announces to Go's scheduler, if Go's monitor thread is slow, in ns.
+	// After an announced sleep, another goroutine may have the processor on a full machine, so the sleeper must wait.
+	// This must not delay ticks at full rates, whose sleeps are shorter.
 	toldSleepNS = 5_000_000
 )
 
 // monitorSlackNS is how late Go's monitor thread may wake up, in ns. While a system call lasts, this thread asks for
-// sleeps of 20 µs, but its work can wait for 10 ms and more. With 100 readings per second and a slack of 4 ms, it woke
-// up 140 times per second, which took 0.25 % of a CPU. With 20 ms it woke up 35 times, which took 0.08 %.
+// sleeps of 20 µs, although its work can wait for 10 ms and more. With 100 readings per second and a slack of 4 ms, it
+// woke up 140 times per second, which took 0.25 % of a CPU. With 20 ms it woke up 35 times, which took 0.08 %.
 const monitorSlackNS = 25_000_000
 
-// Sleeper sleeps for one goroutine that has a thread of its own. It has two ways to sleep.
+// Sleeper sleeps for one goroutine that has an OS thread of its own. It has two ways to sleep.
 // docs/internals/reading.md#what-it-costs has the reasons, with figures.
 //
-// Go's scheduler does not know of a short sleep. The thread keeps Go's processor meanwhile, so ddtop adds a processor
-// (Processors). In a longer sleep, the thread must not keep the processor. If Go's monitor thread could be slowed
-// down, a longer sleep is an ordinary system call. Otherwise a timer with a descriptor ends it.
+// A short sleep is not announced to Go's scheduler. The thread keeps Go's processor during the sleep, so ddtop adds a
+// processor (Processors). In a longer sleep, the thread must not keep the processor. If ddtop could slow down Go's
+// monitor thread, a longer sleep is an ordinary system call. Otherwise a timer with a descriptor ends it.
 type Sleeper struct {
 	told  bool     // Go's scheduler knows of sleeps that are not short
 	timer *os.File // nil if there is none
 	fd    int
-	// woken is increased by Wake. Long sleeps wait for a change of it.
+	// woken is increased by each call of Wake. A long sleep ends when it changes.
 	woken atomic.Uint32
 }
 
-// NewSleeper returns a sleeper. It first tries to slow Go's monitor thread down, unless exactTimers is true. Threads
-// that the monitor thread starts get the same slow timers.
+// NewSleeper returns a sleeper. Unless exactTimers is true, it first tries to slow down Go's monitor thread. This also
+// makes the timers inexact in threads that the monitor thread starts later.
 func NewSleeper(exactTimers bool) *Sleeper {
 	if !exactTimers && slowMonitor() == nil {
 		return &Sleeper{told: true}
@@ -49,9 +49,9 @@ func NewSleeper(exactTimers bool) *Sleeper {
 	return newUntold()
 }
 
-// newUntold returns a sleeper for the case that Go's monitor thread was not slowed down. That thread then wakes up
-// every 20 µs during a system call. If the kernel gives no timer, because no descriptors are left, the sleeper works
-// without one and costs more.
+// newUntold returns a sleeper that is used if Go's monitor thread could not be slowed down. During an ordinary system
+// call, that thread would wake up every 20 µs. So the sleeper uses a timer. If the kernel gives no timer, because no
+// descriptors are left, the sleeper works without one and costs more.
 func newUntold() *Sleeper {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil {
@@ -81,7 +81,7 @@ func (z *Sleeper) Until(ns int64) (woken bool) {
 	return false
 }
 
-// wait waits for the timer. It returns false if it cannot.
+// wait waits until the timer ends at ns. It returns false if it cannot set or read the timer.
 func (z *Sleeper) wait(ns int64) bool {
 	at := unix.ItimerSpec{Value: unix.NsecToTimespec(ns)}
 	if unix.TimerfdSettime(z.fd, unix.TFD_TIMER_ABSTIME, &at, nil) != nil {
@@ -95,20 +95,20 @@ func (z *Sleeper) wait(ns int64) bool {
 // Wakes reports whether Wake ends a long sleep.
 func (z *Sleeper) Wakes() bool { return z.told }
 
-// Wake ends a long sleep, or prevents the next one. Any goroutine may call it.
+// Wake ends a long sleep. If no sleep is in progress, it ends the next one at once. Any goroutine may call it.
 func (z *Sleeper) Wake() {
 	z.woken.Add(1)
 	_, _, _ = unix.RawSyscall(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&z.woken)), futexWake|futexPrivate, 1) // how many woke
 }
 
-// The operations of futex(2), and its mask of all wakers (linux/futex.h).
+// The operations of futex(2), and the mask that every waker matches (linux/futex.h).
 const (
 	futexWake, futexWaitBitset, futexPrivate = 1, 9, 128
 	futexAnyWaker                            = 1<<32 - 1
 )
 
-// sleepTold sleeps until CLOCK_MONOTONIC reaches ns, or until Wake is called. Wake also counts if it was called since
-// the last sleep. Meanwhile other goroutines may use Go's processor.
+// sleepTold sleeps until CLOCK_MONOTONIC reaches ns, or until Wake is called. A call of Wake since the last sleep also
+// ends it. During the sleep other goroutines may use Go's processor.
 func (z *Sleeper) sleepTold(ns int64) (woken bool) {
 	ts := unix.NsecToTimespec(ns)
 	for z.woken.Swap(0) == 0 {
@@ -121,22 +121,23 @@ func (z *Sleeper) sleepTold(ns int64) (woken bool) {
 	return true
 }
 
-// sleepShort sleeps until CLOCK_MONOTONIC reaches ns, and keeps Go's processor. Garbage collection does not have to
-// wait, because its signal ends the sleep with EINTR.
+// sleepShort sleeps until CLOCK_MONOTONIC reaches ns, and keeps Go's processor. Go's garbage collection does not have
+// to wait for the sleep, because its signal ends the system call with EINTR.
 func sleepShort(ns int64) {
 	ts := unix.NsecToTimespec(ns)
 	for {
 		_, _, errno := syscall.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
-		// Go can preempt the call of Monotonic. There the goroutine gives way to garbage collection.
+		// A signal has ended the sleep. Go can stop the goroutine in the call of Monotonic, so that garbage collection
+		// begins. Then sleep on.
 		if errno != unix.EINTR || Monotonic() >= ns {
 			return
 		}
 	}
 }
 
-// slowMonitor gives Go's monitor thread (runtime.sysmon) a timer slack of monitorSlackNS. It needs CAP_SYS_NICE and
-// Linux 4.6. A thread that the monitor thread starts inherits the slack (prctl(2)). Threads that need exact timers ask
-// for them (RaisePriority).
+// slowMonitor allows Go's monitor thread (runtime.sysmon) to wake up late, by monitorSlackNS (timer slack). This needs
+// CAP_SYS_NICE and Linux 4.6. A thread that the monitor thread starts inherits the slack (prctl(2)). Threads that need
+// exact timers ask for them (RaisePriority).
 func slowMonitor() error {
 	tid, err := monitorThread()
 	if err != nil {
@@ -150,9 +151,9 @@ func slowMonitor() error {
 	return errors.Join(err, slack.Close())
 }
 
-// monitorThread returns the tid of Go's monitor thread, which a Go program's first thread starts before any other. If
-// a later Go starts another thread first, slowMonitor slows that one down. Its timers do not matter, and sleeps then
-// cost more.
+// monitorThread returns the tid of Go's monitor thread. A Go program's first thread starts it before any other thread,
+// so it is the second in the list. If a later release of Go starts another thread first, slowMonitor slows that thread
+// down instead. This does no harm, but sleeps then cost more.
 func monitorThread() (tid string, err error) {
 	tasks, err := os.Open("/proc/self/task")
 	if err != nil {

@@ -16,8 +16,9 @@ import (
 
 func newTold() *Sleeper { return &Sleeper{told: true} }
 
-// TestMonitorThread: monitorThread finds the thread that ddtop slows down. This thread runs no goroutine, and sleeps as
-// the scheduler's monitor thread does. Other threads may sleep like this for a moment, when they search for work.
+// TestMonitorThread: monitorThread returns the thread of Go's scheduler that ddtop may slow down. It must run no
+// goroutine, and must sleep as the scheduler's monitor thread does. Other threads may sleep like this for a moment,
+// when they search for work.
 func TestMonitorThread(t *testing.T) {
 	tid, err := monitorThread()
 	if err != nil {
@@ -61,8 +62,8 @@ func TestMonitorThread(t *testing.T) {
 	}
 }
 
-// workingThreads returns the TIDs of threads that run goroutines. It locks a goroutine to each of one thread more than
-// there are, so that it also gets the idle threads.
+// workingThreads returns the TIDs of threads that run goroutines. It starts one goroutine more than there are threads,
+// and locks each to its own thread. So it also gets the idle threads.
 func workingThreads() (tids []int) {
 	threads, _ := os.ReadDir("/proc/self/task") // if this fails, monitorThread fails too
 	over := make(chan struct{})
@@ -82,8 +83,8 @@ func workingThreads() (tids []int) {
 	return tids
 }
 
-// TestSleepLetsTheCollectorGo: while the clock's thread sleeps, Go stops and starts the world repeatedly. A sleeping
-// thread does not delay a stop.
+// TestSleepLetsTheCollectorGo: while the clock's thread sleeps, Go's runtime stops and starts all goroutines
+// repeatedly. The sleeping thread must not delay a stop.
 func TestSleepLetsTheCollectorGo(t *testing.T) {
 	rubytest.OftenEnough(t)
 	for name, c := range map[string]struct {
@@ -91,7 +92,8 @@ func TestSleepLetsTheCollectorGo(t *testing.T) {
 		ns      int64
 	}{"short": {newUntold, timerSleepNS}, "timer": {newUntold, 3 * timerSleepNS}, "told": {newTold, timerSleepNS}} {
 		t.Run(name, func(t *testing.T) {
-			// If a stop waited for the sleep, there would be one stop before the sleep and one at its end.
+			// If a stop waited for the sleep, there would be at most two stops in a sleep: one before it and one at its
+			// end.
 			const enough = 4
 			var sleeping atomic.Int64 // the number of the present sleep, or zero if the thread is awake
 			done := make(chan struct{})
@@ -141,7 +143,7 @@ func TestSleepWithoutATimer(t *testing.T) {
 	}
 }
 
-// TestSleepIsNotShort: if a signal interrupts a sleep, the sleep goes on until its time.
+// TestSleepIsNotShort: if a signal interrupts a sleep, the sleep continues until its planned end.
 func TestSleepIsNotShort(t *testing.T) {
 	for name, sleeper := range map[string]func() *Sleeper{"told": newTold, "untold": newUntold} {
 		t.Run(name, func(t *testing.T) { sleepsLongEnough(t, sleeper) })

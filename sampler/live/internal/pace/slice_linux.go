@@ -2,14 +2,15 @@ package pace
 
 import "golang.org/x/sys/unix"
 
-// SliceNS is the time slice that the sampling thread requests, in ns: the shortest that the kernel gives
-// (kernel/sched/syscalls.c). With a short slice the thread runs soon after it wakes up. From Linux 6.12 on, it takes
-// the CPU of a thread with a longer slice at once (PREEMPT_SHORT in kernel/sched/features.h). Otherwise it would wait
-// until that thread blocks or has used up its slice. Then samples would come mostly when the GVL is handed over,
-// because threads block there. The request needs no privilege and gives no more CPU.
+// SliceNS is the time slice that the sampling thread requests, in ns. It is the shortest that the kernel allows
+// (kernel/sched/syscalls.c). A thread with a short slice runs soon after it wakes up. From Linux 6.12 on, it takes the
+// CPU of a thread with a longer slice at once (PREEMPT_SHORT in kernel/sched/features.h). Otherwise it would wait until
+// the other thread blocks or has used up its slice. Ruby threads block when they hand the GVL over, so most samples
+// would come at these moments. The request needs no privilege and gives no more CPU.
 const SliceNS = 100_000
 
-// setSlice requests a slice. Zero selects the kernel's own choice. Kernels before 6.12 accept it and do nothing.
+// setSlice requests a time slice for a thread. Zero selects the kernel's own choice. Kernels before 6.12 accept the
+// request and do nothing.
 func setSlice(tid int, ns uint64) error {
 	a, err := unix.SchedGetAttr(tid, 0)
 	if err != nil {

@@ -9,13 +9,14 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// samplerNice is the requested nice value of the sampling thread. With normal priority on a full machine, a sampler
-// gets a CPU when another thread blocks. A thread blocks when it hands over the GVL, so ddtop would see too many
-// hand-overs (docs/internals/threads.md#rubys-thread-events).
+// samplerNice is the nice value that the sampling thread requests. With normal priority on a full machine, a sampler
+// gets a CPU mostly when another thread blocks. A Ruby thread blocks when it hands over the GVL, so ddtop would see too
+// many hand-overs (docs/internals/threads.md#rubys-thread-events).
 const samplerNice = -10
 
-// epoch converts Go's own clock to CLOCK_MONOTONIC. Go reads the same clock (runtime.nanotime on Linux) in the vDSO,
-// but x/sys makes a system call each time. A tick reads the clock about ten times.
+// epoch relates Go's own clock to CLOCK_MONOTONIC. Both are the same clock with different origins. Go reads it without
+// a system call (runtime.nanotime in the vDSO), but x/sys makes one each time. This matters because a tick reads the
+// clock about ten times.
 var epoch = newEpoch()
 
 type clockEpoch struct {
@@ -23,7 +24,8 @@ type clockEpoch struct {
 	ns int64 // CLOCK_MONOTONIC at that time
 }
 
-// epochTries is the number of paired readings of the two clocks. The closest pair counts.
+// epochTries is how often newEpoch reads the two clocks one after the other. It uses the two readings that are closest
+// in time.
 const epochTries = 16
 
 func newEpoch() clockEpoch {
@@ -51,9 +53,9 @@ func readMonotonic() int64 {
 // Monotonic returns CLOCK_MONOTONIC in ns, exact to a fraction of a microsecond.
 func Monotonic() int64 { return epoch.ns + int64(time.Since(epoch.at)) }
 
-// RaisePriority gives the calling OS thread a higher priority if it may, a short time slice, and exact timers.
-// Nothing undoes this, because such a thread ends with its work (attach.OnOwnThread). New threads would inherit it,
-// but Go starts no thread from one that is locked to its goroutine.
+// RaisePriority gives the calling OS thread a higher priority, if ddtop may do that, a short time slice, and exact
+// timers. Nothing undoes this, because such a thread ends with its work (attach.OnOwnThread). No other thread inherits
+// these properties: Go starts no thread from one that is locked to its goroutine.
 func RaisePriority() {
 	tid := unix.Gettid()
 	// The kernel may delay timers by 50 µs by default, which would make the distances of ticks at 1 kHz uneven.
@@ -77,7 +79,8 @@ func PriorityNote() string {
 
 // threadCPU returns the CPU time of a thread of ddtop, in ns.
 func threadCPU(tid int) (int64, error) {
-	// The clock of a thread by its id (linux/posix-timers.h: MAKE_THREAD_CPUCLOCK with CPUCLOCK_SCHED).
+	// This is how the kernel numbers the CPU-time clock of a thread (linux/posix-timers.h: MAKE_THREAD_CPUCLOCK with
+	// CPUCLOCK_SCHED).
 	const perThread, sched = 4, 2
 	var ts unix.Timespec
 	if err := unix.ClockGettime(int32(^tid<<3|perThread|sched), &ts); err != nil {

@@ -36,8 +36,8 @@ func (x *Run) followAsks() error {
 	return nil
 }
 
-// ask notes a call by which the process got, moved or gave back memory. If it got memory, ask returns the ledger's
-// entry for this memory, which needs the stack of the call. Otherwise ask returns nil.
+// ask notes a call that gave the process memory, moved it or took it. If the call gave memory, ask returns the ledger's
+// entry for this memory, which still needs the stack of the call. Otherwise ask returns nil.
 func (x *Run) ask(a *clock.Ask) *asks.Owner {
 	if !x.of.Asks {
 		return nil
@@ -57,14 +57,14 @@ func (x *Run) ask(a *clock.Ask) *asks.Owner {
 	return nil
 }
 
-// askedAlone returns the stack of a call that asked for memory, from a thread that Ruby does not know. owner is the
-// ledger's entry for the memory.
+// askedAlone returns the stack of a call that asked for memory. The thread is one that Ruby does not know, so the stack
+// has no Ruby frames. owner is the ledger's entry for the memory.
 func askedAlone(s *clock.Sample, native *sampler.NativeStack, owner *asks.Owner) stack {
 	return stack{tid: s.TID, ns: s.NS, alone: true, native: *native, asked: owner}
 }
 
-// Account notes in the ledger which stack asked for which memory. It does this for the stacks whose frames have their
-// names now. The clock calls it after NameStacks.
+// Account notes in the ledger which stack has asked for which memory. It does this for stacks whose Ruby frames have
+// got their names. The clock calls it after NameStacks.
 func (x *Run) Account() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -91,7 +91,7 @@ func (x *Run) Account() {
 	x.named = x.named[:0]
 }
 
-// Asked returns what memory the process asked the kernel for.
+// Asked returns how much memory each stack of the process has asked the kernel for.
 func (x *Run) Asked() *sampler.MemoryAsks {
 	out, c := x.ledger.Sum(), x.called.Load()
 	out.SinceNS, out.UntilNS = x.began, pace.Monotonic()

@@ -23,18 +23,18 @@ const (
 	lookEvery = 50 * time.Millisecond
 	// mapsEvery is the usual interval between two readings of the process's mappings.
 	mapsEvery = time.Second
-	// changedEvery is the shorter interval that applies after the process has mapped other code. It is not zero,
-	// because some programs load libraries in a loop. silentEvery is the interval after a reading of the mappings has
-	// failed.
+	// changedEvery replaces mapsEvery after the process has mapped other code. It is not zero, because some programs
+	// load libraries in a loop. silentEvery is the interval after the mappings could not be read.
 	changedEvery, silentEvery = 200 * time.Millisecond, 10 * time.Second
-	// mostCPUs limits the stacks that are unwound per second, to the number that eight busy CPUs produce. A stack
-	// takes 10 to 35 µs.
+	// mostCPUs limits the stacks that are unwound per second to the number that eight busy CPUs produce. Unwinding a
+	// stack takes 10 to 35 µs.
 	mostCPUs = 8
-	// stackTime is the time in which one stack should be unwound and named. A stack that takes longer counts as
-	// several stacks. A file with a million symbols therefore costs at most 8 % of a CPU, instead of a whole CPU.
+	// stackTime is how long unwinding and naming one stack should take. A stack that takes longer counts as several
+	// stacks, so that fewer others are unwound. A file with a million symbols therefore costs at most 8 % of a CPU,
+	// instead of a whole CPU.
 	stackTime = 200 * time.Microsecond
-	// letGoAfter limits how long Stop waits for a read of the process's memory. Such a read blocks until the page is
-	// in memory.
+	// letGoAfter limits how long Stop waits for a read of the process's memory. Such a read lasts until the page is in
+	// memory, which may be never.
 	letGoAfter = time.Second
 	// maxRunning limits two lists: the stacks that wait for their names, and the named stacks that wait for the next
 	// tick.
@@ -54,10 +54,10 @@ type Run struct {
 	stacks  *stacknames.Stacks
 	unnamed []stack
 	counts  sampler.RunningCounts
-	// looked is when the ring was last read. room is how many stacks may be unwound now.
+	// looked is when the ring was last read. room is how many stacks may be unwound at present (mostCPUs).
 	looked time.Time
 	room   float64
-	// mapsNS is when the process's mappings were last read. mapsAgain is when they may be read again.
+	// mapsNS is the period in which the process's mappings were last read. mapsAgain is when they may be read again.
 	mapsNS    span
 	mapsAgain time.Time
 	// uncopied is how many stacks the kernel could not copy.
@@ -70,7 +70,7 @@ type Run struct {
 	// generation is the generation of the Dictionary at the last call of Account.
 	generation sampler.Generation
 
-	// lost counts the stacks that were copied and are in no sample.
+	// lost counts the stacks that were copied but came into no sample.
 	lost atomic.Uint64
 
 	mu sync.Mutex // guards named
@@ -78,10 +78,10 @@ type Run struct {
 	named []stack
 }
 
-// errHangs means that a read of the process's memory has not come back.
+// errHangs means that a read of the process's memory has not returned.
 var errHangs = errors.New("a read of the process's memory has not come back")
 
-// span is from the beginning of something to its end, in ns.
+// span is a period with its begin and its end, in ns.
 type span struct{ from, to int64 }
 
 // stack is the stack of a thread that ran.
@@ -95,7 +95,8 @@ type stack struct {
 	native sampler.NativeStack
 	taken  stacknames.Taken
 	name   stacknames.Name
-	// asked is the memory that it asked the kernel for, if the stacks of such calls are taken.
+	// asked is the ledger's entry for the memory that the thread asked the kernel for. It is set only if Options.Asks
+	// is true.
 	asked *asks.Owner
 }
 
@@ -111,8 +112,8 @@ type Options struct {
 	Dictionary *sampler.Dictionary
 	// Counts receives how many stacks were taken and lost. If no more stacks can be taken, it also receives why.
 	Counts *sampler.NativeWatch
-	// Asks takes stacks of threads that ask the kernel for memory, instead of running ones. Clockless is true if no
-	// sampling loop (clock) runs. Then Run calls NameStacks and Account itself.
+	// Asks means that stacks are taken when a thread asks the kernel for memory, not of running threads. Clockless is
+	// true if no sampling loop (clock) runs. In this case Run calls NameStacks and Account itself.
 	Asks, Clockless bool
 }
 
@@ -149,8 +150,8 @@ func (x *Run) On() bool {
 // End ends the Run. Further calls do nothing.
 func (x *Run) End() { x.once.Do(func() { close(x.quit) }) }
 
-// Stop ends the Run, and waits until its goroutine has finished. If a read of the process's memory hangs, Stop does
-// not wait for it and returns errHangs.
+// Stop ends the Run, and waits until its goroutine has finished. If a read of the process's memory hangs, Stop gives up
+// after letGoAfter and returns errHangs.
 func (x *Run) Stop() error {
 	x.End()
 	select {
@@ -187,13 +188,15 @@ func (x *Run) run() {
 	x.End()
 }
 
-// look unwinds the stacks that were copied, and hands on the stacks that have their names.
+// look unwinds the stacks that the kernel has copied, and gives the clock those stacks whose Ruby frames have their
+// names.
 func (x *Run) look() error {
 	second := float64(mostCPUs * x.of.Hz)
 	x.room = min(x.room+second*time.Since(x.looked).Seconds(), second)
 	x.looked = time.Now()
 	now := pace.Monotonic()
-	// Stacks of calls that ask for memory may wait in the ring until there is room to unwind one.
+	// If there is no room to unwind a stack, stacks of calls that ask for memory wait in the ring. Other stacks are
+	// read at once.
 	if !x.of.Asks || x.room >= 1 {
 		if err := x.feed.Drain(func(s *clock.Sample) { x.take(s, now) }); err != nil {
 			return err
@@ -211,7 +214,7 @@ func (x *Run) look() error {
 	return nil
 }
 
-// lookAtMaps reads the mappings and the counts again, if it is time for that. If the mappings cannot be read, the
+// lookAtMaps reads the mappings and the counters again, if enough time has passed. If the mappings cannot be read, the
 // earlier ones remain valid until the process maps other code.
 func (x *Run) lookAtMaps() error {
 	steady, err := x.feed.Steady(x.mapsNS.from, pace.Monotonic())
@@ -245,7 +248,7 @@ func (x *Run) readCounts() error {
 	return nil
 }
 
-// readMaps calls the function read. If this has read the mappings, readMaps notes the time.
+// readMaps calls the function read, which may read the mappings. If it has done so, readMaps notes the time.
 func (x *Run) readMaps(read func() error) error {
 	before, from := x.reader.Readings(), pace.Monotonic()
 	err := read()
@@ -279,8 +282,9 @@ func (x *Run) unwind(s *clock.Sample, read func() (sampler.NativeStack, error)) 
 	return out, nil
 }
 
-// spend reduces room by the time that a stack took. If one stack waits for a disk, room becomes negative. It has a
-// lower limit, so that one slow stack does not stop the unwinding for long.
+// spend reduces room after a stack was unwound: by one, or by more if the stack was slow. A very slow stack, for
+// example one that waits for a disk, makes room negative. Then no stacks are unwound for a while. room has a lower
+// limit, so that this does not last long.
 func (x *Run) spend(took time.Duration) {
 	most := float64(mostCPUs * x.of.Hz)
 	x.room = max(x.room-max(1, float64(took)/float64(stackTime)), -most)
@@ -303,7 +307,7 @@ func (x *Run) takeAlone(s *clock.Sample, owner *asks.Owner) {
 	x.of.Counts.KeepAlone(s.TID, &stack)
 }
 
-// take unwinds a stack and asks for the name of its Ruby frames.
+// take unwinds the copy of a stack, and requests the names of its Ruby frames.
 func (x *Run) take(s *clock.Sample, now int64) {
 	owner := x.ask(&s.Ask)
 	if x.of.Asks && owner == nil {
@@ -350,7 +354,7 @@ func (x *Run) take(s *clock.Sample, now int64) {
 	x.unnamed = append(x.unnamed, r)
 }
 
-// handOn gives the clock the stacks that have their names.
+// handOn gives the clock the stacks whose Ruby frames have their names.
 func (x *Run) handOn(now int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

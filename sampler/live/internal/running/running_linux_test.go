@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/native/clock"
 )
 
-// TestStopWhileAReadHangs: if a read of the process's memory hangs, Stop gives up. After the read has ended, Stop
-// works.
+// TestStopWhileAReadHangs: if a read of the process's memory hangs, Stop returns an error after a time. Once the read
+// has ended, Stop succeeds.
 func TestStopWhileAReadHangs(t *testing.T) {
 	x := &Run{quit: make(chan struct{}), done: make(chan struct{})}
 	if err := x.Stop(); !errors.Is(err, errHangs) || x.On() {
@@ -24,8 +24,8 @@ func TestStopWhileAReadHangs(t *testing.T) {
 	}
 }
 
-// TestExpensiveStacks: a stack that takes long leaves less room for others. After a stack that takes very long, stacks
-// are taken again within two seconds.
+// TestExpensiveStacks: a stack that takes long to unwind leaves less time for others. Even after a stack that takes
+// very long, stacks are unwound again within two seconds.
 func TestExpensiveStacks(t *testing.T) {
 	x := &Run{of: Options{Hz: clock.Hz}, room: 100}
 	for _, c := range []struct {

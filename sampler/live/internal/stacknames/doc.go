@@ -1,3 +1,3 @@
 // Package stacknames finds the names (StackIDs) of Ruby stacks that BPF programs have copied. Only the clock's
-// goroutine can find names, so other goroutines request them.
+// goroutine, which samples the process, can find names. So other goroutines request them from it.
 package stacknames

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// maxUnnamed limits the copied stacks that wait for their StackIDs (names), which take about 5 MB. Further stacks
-	// get no name.
+	// maxUnnamed limits the copied stacks that wait for their names (StackIDs). These stacks take about 5 MB. Further
+	// stacks get no name.
 	maxUnnamed = 256
 	// namedAtOnce limits the stacks that the clock's goroutine names between two samples. Each takes 20 to 100 µs.
 	namedAtOnce = 24
 	// WithinNS limits how long records wait for the name of a stack, in ns. The clock names stacks every 10 to 100 ms.
 	WithinNS = 300_000_000
-	// maxNames limits the names that are kept, which take about 2 MB. Beyond it all names are dropped.
+	// maxNames limits the names that are kept to about 2 MB. If there are more, all names are dropped.
 	maxNames = 1 << 14
 )
 
@@ -27,14 +27,15 @@ type Unnamed struct {
 	copied  ruby.CopiedStack
 	memory  []byte // the memory of copied
 	takenNS int64
-	// before is the stack's previous name, which may be outdated.
+	// before is the name that this stack had before. It may be outdated.
 	before Name
 	// named becomes true after the clock has set name.
 	named atomic.Bool
 	name  Name
 }
 
-// Name is the name of a copied stack: its StackID in the Dictionary, and what shows how long the ID is right.
+// Name is the name of a copied stack: its StackID in the Dictionary. The other fields show whether this ID is still
+// right.
 type Name struct {
 	// ID is 0 if the name is unknown. Resumes is the stack ID without its innermost C functions.
 	ID, Resumes sampler.StackID
@@ -42,7 +43,8 @@ type Name struct {
 	// partly is true if the names of some frames could not be read. They may be readable later, so the name is not
 	// kept.
 	partly bool
-	// revision is Stacks.revision, and generation the Dictionary's, at the time of naming.
+	// revision and generation are Stacks.revision and the generation of the Dictionary at the time when the name was
+	// found.
 	revision   uint64
 	generation sampler.Generation
 }
@@ -54,11 +56,12 @@ type Stacks struct {
 	names map[uint64]Name
 	key   []byte
 	spare []*Unnamed
-	// taken are the stacks that were taken since the last Each. ended is true if no more stacks are named.
+	// taken are the stacks that Take has added since the last call of Each. ended is true after End: no more stacks get
+	// names.
 	taken []Taken
 	ended bool
-	// toName has the requests for the clock. revision changes when the target's code may have changed, so that older
-	// names may be wrong. over is true while no clock runs.
+	// toName has the requests for names, which the clock answers. revision changes when the target's code may have
+	// changed. Older names may then be wrong. over is true while no clock runs.
 	toName   chan *Unnamed
 	revision atomic.Uint64
 	over     atomic.Bool
@@ -71,12 +74,12 @@ func New() *Stacks {
 	return &Stacks{seed: maphash.MakeSeed(), names: make(map[uint64]Name), toName: make(chan *Unnamed, maxUnnamed)}
 }
 
-// End makes Ready return true for stacks that wait, so they stay without a name. Only the goroutine that requests
-// names may call it.
+// End ends the search for names. From now on Ready returns true for all stacks. Stacks that still wait get no name.
+// Only the goroutine that requests names may call it.
 func (w *Stacks) End() { w.ended = true }
 
-// WithoutClock says that no clock finds names for now. Until the next call of Give, Ready returns true for stacks that
-// wait, so they stay without a name.
+// WithoutClock says that no clock finds names for now. Until the next call of Give, Ready returns true for all stacks,
+// and stacks that wait get no name.
 func (w *Stacks) WithoutClock() { w.over.Store(true) }
 
 // Void reports whether a name may be outdated, because the target's code may have changed.
@@ -110,7 +113,7 @@ func (w *Stacks) Take(r *ruby.Reader, s *bpf.Stack, running bool, nowNS int64) {
 	w.taken = append(w.taken, x)
 }
 
-// find returns the name of a stack if it is known, or else requests it and returns the request.
+// find returns the name of a stack if it is known. Otherwise it requests the name, and returns the request.
 func (w *Stacks) find(r *ruby.Reader, s *bpf.Stack, running bool, nowNS int64) (Name, *Unnamed) {
 	copied := ruby.CopiedStack{Low: s.Low, End: s.End, CFP: s.CFP, Frames: s.Frames, Values: s.Values, Running: running}
 	w.key = r.CopiedKey(&copied, w.key[:0])
@@ -191,7 +194,8 @@ func (w *Stacks) Give(r *ruby.Reader, dict *sampler.Dictionary, nowNS int64) {
 	}
 }
 
-// resumes returns a stack without its innermost C functions. This is the Ruby code that continues when they return.
+// resumes returns a stack without its innermost C functions. What is left is the Ruby code that continues when they
+// return.
 func resumes(dict *sampler.Dictionary, id sampler.StackID) sampler.StackID {
 	for range maxCInARow {
 		if id == 0 {

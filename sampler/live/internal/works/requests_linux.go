@@ -22,23 +22,24 @@ const (
 	withinNS = 300_000_000
 )
 
-// Requests are requests that a BPF program copied when they began, and that have no WorkID yet. One goroutine takes
-// the copies. The clock's goroutine, which takes the samples, reads what they refer to and finds the IDs. Neither
-// waits for the other.
+// Requests are requests (of a web server, for example) that a BPF program copied when they began, and that have no
+// WorkID yet. One goroutine takes the copies. The clock's goroutine, which samples the process, reads what they refer
+// to and finds the IDs. Neither waits for the other.
 type Requests struct {
-	// copies are the copies that the last Drain took. begun are the requests among them that Give will give to the
-	// clock.
+	// copies are the copies that the last Drain took. begun are the requests in these copies that Give has not given to
+	// the clock yet.
 	copies map[instant]*begun
 	begun  []*begun
-	// finding are the requests that Find has to find. place says where the BPF programs read requests. Only the clock
-	// uses these two fields.
+	// finding are the requests for which Find must find the ID. place says where the BPF programs read requests. Only
+	// the clock uses these two fields.
 	finding []*begun
 	place   tracer.WorkPlace
 	// over is true while there is no clock that finds requests.
 	over atomic.Bool
 }
 
-// instant is a thread and a time, by which Note finds the copy that belongs to a record.
+// instant is a thread and a time. A record of a thread switch and the copy of a request belong together if both have
+// the same instant.
 type instant struct {
 	tid int32
 	ns  int64
@@ -57,7 +58,8 @@ type begun struct {
 	dict       *sampler.Dictionary
 }
 
-// Ready reports whether waiting is over: the request was found, no clock finds it, or withinNS has passed.
+// Ready reports whether waiting for the request's ID is over. This is so if the request was found, if no clock runs
+// that could find it, or after withinNS.
 func (b *begun) Ready() bool {
 	return b.done.Load() || b.of.over.Load() || pace.Monotonic()-b.takenNS >= withinNS
 }
@@ -87,14 +89,14 @@ func (q *Requests) Drain(f *tracer.Feed) error {
 	})
 }
 
-// uncopied represents a request that was not copied, so it cannot be found.
+// uncopied stands for a request whose begin was seen, but which was not copied. So its ID cannot be found.
 type uncopied struct{}
 
 func (uncopied) Ready() bool        { return true }
 func (uncopied) ID() sampler.WorkID { return 0 }
 
-// Note gives a record its request if the record's thread has begun one. The caller must have passed the record to w
-// before.
+// Note adds a request to a record of a thread switch if the thread has begun a request by then. The caller must have
+// passed the record to w.Note before.
 func (q *Requests) Note(r *switches.Record, w *Works) {
 	b := q.copies[instant{r.TID, r.NS}]
 	if b == nil || len(q.begun) >= maxBegun {
@@ -105,27 +107,28 @@ func (q *Requests) Note(r *switches.Record, w *Works) {
 	}
 	var ok bool
 	if b.copied.FromNS, b.copied.ByNS, ok = w.Copied(r, b.low, b.end); ok {
-		// An earlier record may have reported that a request began and was not copied. The time here must not be
-		// before its time.
+		// An earlier record may have reported that this request began, but was not copied. The request's begin must not
+		// be before that record.
 		r.Work, r.WorkNS = b, max(b.copied.FromNS+(b.copied.ByNS-b.copied.FromNS)/2, w.Unfound(r.TID))
 		q.begun = append(q.begun, b)
 	}
 }
 
-// Begun reports whether there are requests for Give to give to the clock.
+// Begun reports whether there are requests that Give can give to the clock.
 func (q *Requests) Begun() bool { return len(q.begun) > 0 }
 
-// Give moves the requests to the list of the clock, which finds them in Find.
+// Give moves the requests in begun to the list finding, so that the clock finds their IDs in Find.
 func (q *Requests) Give() { q.finding, q.begun = append(q.finding, q.begun...), q.begun[:0] }
 
-// WithoutClock sets whether no clock calls Find. If so, Ready returns true, and records go on without their requests.
+// WithoutClock sets whether there is no clock to call Find. If there is none, Ready returns true at once, and records
+// stay without their requests.
 func (q *Requests) WithoutClock(is bool) { q.over.Store(is) }
 
-// Find finds requests. It reads a request only while allows returns true. After each reading it calls spend with the
-// time that cost measured. Requests that were not read get an ID without a name. The clock calls Find between two
-// ticks.
+// Find finds the IDs of requests. It reads a request only while allows returns true. After each reading it calls spend
+// with the CPU time that cost has measured. Requests that it could not read get an ID without a name. The clock calls
+// Find between two ticks.
 func (q *Requests) Find(r *ruby.Reader, dict *sampler.Dictionary, cost *pace.Meter, allows func() bool, spend func(ns int64)) {
-	// Find new requests first. Requests that were read before and only lack a route come last.
+	// Find new requests first. Those that were read before, and lack only a route, come last.
 	slices.SortStableFunc(q.finding, func(a, b *begun) int { return a.tries - b.tries })
 	q.finding = slices.DeleteFunc(q.finding, func(b *begun) bool {
 		var id sampler.WorkID
@@ -149,8 +152,8 @@ func (q *Requests) Find(r *ruby.Reader, dict *sampler.Dictionary, cost *pace.Met
 // Waiting reports whether Find has anything to do.
 func (q *Requests) Waiting() bool { return len(q.finding) > 0 }
 
-// Place tells the BPF programs where threads keep their requests, so that they copy them from there. f may be nil. The
-// clock calls it while no goroutine drains the feed.
+// Place tells the BPF programs where threads keep their requests, so that the programs copy them. f may be nil. The
+// clock calls Place while no goroutine drains the feed.
 func (q *Requests) Place(r *ruby.Reader, f *tracer.Feed, w *Works) error {
 	p, ok := r.Copies().Place()
 	if !ok || f == nil || tracer.WorkPlace(p) == q.place {

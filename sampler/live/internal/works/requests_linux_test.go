@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches"
 )
 
-// TestUncopied: if a request begins without a copy of its environment, ddtop reports that it was not found. If a later
-// record has the copy, the request follows this report.
+// TestUncopied: if a request begins but its environment is not copied, ddtop reports a request that was not found. If a
+// later record has the copy, ddtop reports the request with a begin after this report.
 func TestUncopied(t *testing.T) {
 	const us, env1, env2 = 1000, 0x1000, 0x2000
 	var got []exact.Change
@@ -56,7 +56,7 @@ func TestUncopied(t *testing.T) {
 	for i := range got {
 		unfound = append(unfound, got[i].Doing.Unfound)
 	}
-	// After the end of the first request come the second request, twice, and its end.
+	// The last three changes come after the end of the first request. They are the second request, twice, and its end.
 	if n := len(unfound); n < 3 || !unfound[n-3] || !unfound[n-2] || unfound[n-1] {
 		t.Errorf("%+v", got)
 	}

@@ -1,4 +1,4 @@
-// Package works finds the threads that begin a request or a job, by the records of thread switches.
+// Package works finds out when threads begin a request or a job, from the records of their switches on and off a CPU.
 package works
 
 import (
@@ -11,20 +11,22 @@ import (
 )
 
 const (
-	// After maxMisses consecutive readings without work, a thread is read at most once in missNS. If the thread has
-	// never had work, this time doubles with each further reading, up to mostMissNS.
+	// A thread that seems to begin work is read. After maxMisses consecutive readings that found no work, the thread is
+	// read at most once in missNS. If the thread has never had work, this time doubles with each further reading, up to
+	// mostMissNS.
 	maxMisses, missNS, mostMissNS = 4, 1_000_000_000, 8_000_000_000
 	// maxWorks limits the threads of a Works.
 	maxWorks = 4096
 )
 
-// Works finds threads that begin or end work. A thread of a server waits for work in a certain frame, and works
-// further in. So the depth of its stack when it loses its CPU shows what it does.
+// Works finds threads that begin or end work. A server's thread waits for work in a certain frame of its stack. While
+// it works, its stack has further frames. So the depth of the stack when the thread loses its CPU shows whether it
+// works.
 type Works struct {
 	threads map[int32]*working
 	entered []ruby.Entered
 	served  atomic.Bool
-	// placedNS is the time since which requests are copied from the present frame.
+	// placedNS is the time since which the BPF programs copy requests from the present frame.
 	placedNS int64
 	// begins is the thread of the last record, if this record is the first within a request. Otherwise it is nil.
 	begins *working
@@ -32,35 +34,38 @@ type Works struct {
 
 // working is the state of a thread.
 type working struct {
-	// idle is the frame in which the thread waited when it was last seen without work. Zero means never.
+	// idle is the frame in which the thread waited for work when it was last seen without work. Zero means that it was
+	// never seen so.
 	idle uint64
-	// placed is true if it is known which frame has the thread's requests. serves is Record.Serves of its last record.
-	// low is the low end of the stack at the last copy.
+	// placed is true if ddtop knows which frame has the thread's requests. serves is the value of Record.Serves in the
+	// thread's last record. low is the low end of the stack at the last copy.
 	placed      bool
 	serves, low uint64
-	// unfoundNS is the time of the last report that the thread has begun a request that was not copied.
+	// unfoundNS is the time of the last report that the thread has begun a request that was not copied (Uncopied).
 	unfoundNS int64
-	// overNS is the time of the last record by which the thread had left its work, or by which its request was copied.
+	// overNS is the time of the last record that ended the need to read the thread: it had left its work, or its
+	// request was copied.
 	overNS int64
-	// cfp and ns are from the thread's last record. asleep is true if it waited in the kernel at that time.
+	// cfp and ns are the innermost frame and the time of the thread's last record. asleep is true if the thread waited
+	// in the kernel at that time.
 	cfp    uint64
 	ns     int64
 	asleep bool
-	// deep is true if the thread has entered further frames since it waited. looked is true if it is to be read for
-	// this reason, until the next sample. copied is true if its request was copied.
+	// deep is true if the thread's stack has become deeper than it was while the thread waited for work. looked is true
+	// if the thread is to be read for this reason, until the next sample. copied is true if its request was copied.
 	deep, looked, copied bool
-	// woke is true if the thread has moved since it waited. It first moved after fromNS.
+	// woke is true if the thread has run since it waited for work. It first ran after fromNS.
 	woke     bool
 	fromNS   int64
 	misses   int
 	lookedNS int64
 	// served is true if the thread has ever had work.
 	served bool
-	// unmoved is true if a sample has shown the thread without work, and no record of it has come yet.
+	// unmoved is true if a sample has shown the thread without work, and the thread has made no record yet.
 	unmoved bool
 }
 
-// restNS returns how long after a reading the thread is not read again.
+// restNS returns how long a thread is not read again after a reading.
 func (t *working) restNS() int64 {
 	switch {
 	case t.misses < maxMisses:
@@ -74,7 +79,8 @@ func (t *working) restNS() int64 {
 // New returns a Works that knows no thread yet.
 func New() *Works { return &Works{threads: make(map[int32]*working)} }
 
-// Note adds a record, and marks it if the thread has come back to the place where it waits for work.
+// Note adds a record of a thread switch. If the record shows that the thread waits for work again, Note marks it
+// (Record.Left).
 func (w *Works) Note(r *switches.Record) {
 	w.begins = nil
 	t := w.threads[r.TID]
@@ -136,18 +142,18 @@ func (w *Works) Note(r *switches.Record) {
 	t.cfp, t.ns, t.asleep, t.serves = r.CFP, r.NS, asleep, r.Serves
 }
 
-// forget makes Take leave out a thread, because by the time of the record r it has left its work, or its request was
-// copied. A sample of the thread would cost 20 times as much as reading a copied request.
+// forget removes a thread from the list that Take returns. By the time of the record r, the thread has left its work,
+// or its request was copied. To sample the thread would cost 20 times as much as to read the copied request.
 func (w *Works) forget(t *working, r *switches.Record) {
 	t.overNS = r.NS
 	w.entered = slices.DeleteFunc(w.entered, func(e ruby.Entered) bool { return e.TID == r.TID })
 }
 
-// Copied notes that the request of a thread was copied at its last record, from a stack with the ends low and end. It
-// returns the times between which the request began. The thread woke up for the request after fromNS. At byNS, the
-// time of the record, it was within the request. Records in between cannot make byNS earlier, because they may belong
-// to another, short request. ok is false if the begin is not known. It is also false if the thread waits for work on
-// another stack, because then its other fibers can serve other requests.
+// Copied notes that the request of a thread was copied at the thread's last record. The copied stack has the ends low
+// and end. Copied returns the times between which the request began. The thread woke up for the request after fromNS.
+// At byNS, the time of the record, it was within the request. Earlier records cannot make byNS earlier, because they
+// may belong to another, short request. ok is false if the begin is not known. It is also false if the thread waits for
+// work on another stack, because then its other fibers can serve other requests.
 func (w *Works) Copied(r *switches.Record, low, end uint64) (fromNS, byNS int64, ok bool) {
 	t := w.threads[r.TID]
 	if t == nil || t.ns != r.NS || r.NS < w.placedNS || t.idle != 0 && (t.idle < low || t.idle >= end) {
@@ -163,8 +169,8 @@ func (w *Works) Copied(r *switches.Record, low, end uint64) (fromNS, byNS int64,
 	return t.fromNS, r.NS, t.woke
 }
 
-// Uncopied reports whether a record, which must be the last one noted, is the first within a request. If so, it notes
-// that no copy of the request came with this record. A later record can have the copy.
+// Uncopied reports whether a record is the first within a request. The record must be the last one that was passed to
+// Note. If it is the first, Uncopied notes that no copy of the request came with it. A later record can have the copy.
 func (w *Works) Uncopied(r *switches.Record) bool {
 	if w.begins == nil {
 		return false
@@ -181,7 +187,7 @@ func (w *Works) Unfound(tid int32) int64 {
 	return 0
 }
 
-// Placed notes that requests are copied from another frame since ns (CLOCK_MONOTONIC).
+// Placed notes that the BPF programs copy requests from another frame from the time ns on (CLOCK_MONOTONIC).
 func (w *Works) Placed(ns int64) {
 	w.placedNS = ns
 	for _, t := range w.threads {
@@ -189,7 +195,7 @@ func (w *Works) Placed(ns int64) {
 	}
 }
 
-// Saw adds what a sample shows of threads that have not moved since their last records.
+// Saw adds what a sample shows about threads that have not run since their last records.
 func (w *Works) Saw(s *sampler.Sample) {
 	for i := range s.Threads {
 		x := &s.Threads[i]
@@ -206,7 +212,7 @@ func (w *Works) Saw(s *sampler.Sample) {
 			t.deep, t.misses, t.served = true, 0, true
 			w.served.Store(true)
 		case t.looked:
-			// The thread could not be read, or has not entered its work yet. Its next record makes it be read again.
+			// The thread could not be read, or had not entered its work yet. So its next record has it read again.
 			t.misses++
 			t.deep = t.deep && t.misses >= maxMisses
 		case read && t.asleep && t.ns < s.TimeNS && (t.idle == 0 || t.cfp >= t.idle || t.misses >= maxMisses):
@@ -216,9 +222,9 @@ func (w *Works) Saw(s *sampler.Sample) {
 	}
 }
 
-// The parameter waiting has threads that have begun something and that no sample has read yet. Take appends the
-// threads that have begun something since Take was last called, and returns the list. It leaves out threads whose work
-// is already over. A sample would show what they have begun later, as if they had begun it at the earlier time.
+// Take returns the threads that have begun something and that a sample must read. It appends the threads since the last
+// call of Take to waiting, the threads that no sample has read yet. It leaves out threads whose work is already over.
+// For such a thread, a sample would show later work as if it had begun at the earlier time.
 func (w *Works) Take(waiting []ruby.Entered) []ruby.Entered {
 	waiting = slices.DeleteFunc(waiting, func(e ruby.Entered) bool {
 		t := w.threads[e.TID]

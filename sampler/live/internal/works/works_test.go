@@ -7,9 +7,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches"
 )
 
-// TestWorks: if a thread goes deeper than the frame in which it waits for work, it has begun work. The begin lies
-// between two records. If the thread comes back to this frame, it has left its work. After several readings without
-// work, ddtop reads the thread less often.
+// TestWorks: if a thread's stack gets deeper than the frame in which the thread waits for work, the thread has begun
+// work. The begin lies between two records. If the thread returns to this frame, it has left its work. After several
+// readings that found no work, ddtop reads the thread less often.
 func TestWorks(t *testing.T) {
 	const us = 1000
 	w := New()
@@ -73,8 +73,8 @@ func TestWorks(t *testing.T) {
 }
 
 // TestCopied: a copied request begins after its thread woke up. It ends when a record shows another request or none. If
-// the copy is from another stack than the one on which the thread waits, it is a fiber's request. ddtop does not report
-// it.
+// a thread waits for work on one stack, and the copy is from another stack, the request belongs to a fiber. ddtop does
+// not report it.
 func TestCopied(t *testing.T) {
 	const us, low, end = 1000, 100, 1000
 	w := New()
@@ -151,8 +151,8 @@ func TestCopied(t *testing.T) {
 	}
 }
 
-// TestRest: if ddtop reads a thread without finding work, it reads it less and less often, down to once in mostMissNS.
-// After the thread has had work, ddtop reads it once in missNS.
+// TestRest: if ddtop reads a thread and finds no work, it reads the thread less and less often, down to once in
+// mostMissNS. If the thread has had work before, ddtop still reads it once in missNS.
 func TestRest(t *testing.T) {
 	const ms = int64(1e6)
 	w, at := New(), int64(0)

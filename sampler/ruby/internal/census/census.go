@@ -18,12 +18,12 @@ import (
 
 // These are the limits of a pass over the heap.
 const (
-	// maxPasses bounds the passes that are made if the target moves objects in each of them.
+	// maxPasses limits the passes over the heap that are made if the target moves objects during each of them.
 	maxPasses = 4
-	// maxTables bounds how many tables of Hashes are read with one call. Up to Ruby 3.2 Hashes have such tables, and a
-	// page has 408 slots.
+	// maxTables bounds how many tables of Hashes are read with one system call. Up to Ruby 3.2 a Hash can keep its
+	// elements in a table outside its slot. A page has 408 slots.
 	maxTables = 1024
-	// namesAPiece is how many names of classes are read between two calls of rest (see Count).
+	// namesAPiece is how many names of classes are read before the reading pauses, by a call of rest (see Count).
 	namesAPiece = 256
 )
 
@@ -45,15 +45,16 @@ type Counter struct {
 	buf    []byte
 
 	tracer tracer
-	// traced are the records of where objects were allocated, during a pass. It is nil if the target does not trace.
-	// records is memory for reading them. collections is the number of collections at the pass's end.
+	// traced has the records of where objects were allocated, while a pass runs. It is nil if the target does not trace
+	// allocations. records is a buffer for reading the records. collections is how often the collector had run when the
+	// pass ended.
 	traced      *traced
 	records     []byte
 	collections uint64
 }
 
-// tableOf is the table of a Hash, whose size must still be read. The size is added to the kinds typ and class. traced
-// is the index of the Hash's record, or -1.
+// tableOf is a Hash's table whose size must still be read. The size is added to two counts: typ counts the objects of
+// the Hash's type, and class the objects of its class. traced is the index of the Hash's allocation record, or -1.
 type tableOf struct {
 	at         attach.Address
 	typ, class *sampler.HeapKind
@@ -72,9 +73,9 @@ func New(g *gc.Reader) (*Counter, error) {
 	return &Counter{gc: g, mem: g.Mem, objects: g.Objects, sizes: sizes, now: g.Now}, nil
 }
 
-// Count makes a pass over all pages. It calls rest after each piece, to spread the cost over time. It repeats the pass
-// if the target moved objects meanwhile, which only a compaction does. Errors are ctx's, the target's, or of reading
-// the list of pages.
+// Count makes a pass over all pages of the heap. It calls rest after each piece, so that the caller can spread the cost
+// over time. If a compaction moved objects meanwhile, Count repeats the pass. Errors are from ctx, from the target, or
+// from reading the list of pages.
 func (c *Counter) Count(ctx context.Context, rest func()) (*sampler.HeapCount, error) {
 	for try, looks := 0, 0; ; try++ {
 		if err := c.readTraced(ctx, rest); err != nil {
@@ -103,7 +104,7 @@ func (c *Counter) Count(ctx context.Context, rest func()) (*sampler.HeapCount, e
 
 var errNoFigures = errors.New("the collector's figures cannot be read")
 
-// pass counts the objects of the whole heap once. moved reports whether objects may have moved meanwhile.
+// pass counts the objects of the whole heap once. moved is true if the target may have moved objects meanwhile.
 func (c *Counter) pass(ctx context.Context, rest func()) (moved bool, err error) {
 	c.reset()
 	c.out.BeganNS = c.now()
@@ -212,7 +213,8 @@ func (c *Counter) page(p *gc.Page) {
 	s.Page(objects+dead+free, objects+dead)
 }
 
-// kindOf returns the index of the kind of a class, or one of kindByType, kindHidden and kindOthers.
+// kindOf returns the index of the counts of a class in the wordTable. If the class is not in the wordTable, kindOf
+// returns kindByType, kindHidden or kindOthers.
 func (c *Counter) kindOf(class *sampler.HeapKind, typ uint64) int {
 	switch {
 	case class == nil:
@@ -225,7 +227,8 @@ func (c *Counter) kindOf(class *sampler.HeapKind, typ uint64) int {
 	return c.words.last // kind has just returned it
 }
 
-// readTables adds the sizes of the tables that the Hashes of a piece have elsewhere.
+// readTables reads the tables that the Hashes of the last piece keep outside their slots. It adds their sizes to the
+// counts.
 func (c *Counter) readTables() error {
 	defer func() { c.tables = c.tables[:0] }()
 	if c.buf == nil && len(c.tables) > 0 {

@@ -16,8 +16,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// TestWordTable: if there are more words than fit, all objects are counted. The words that have no room count as
-// others.
+// TestWordTable puts more class words into a wordTable than have room there. All objects must still be counted: the
+// objects of the words without room count as others.
 func TestWordTable(t *testing.T) {
 	var w wordTable
 	const more, rounds, scale = 1000, 3, 0x28
@@ -39,7 +39,8 @@ func TestWordTable(t *testing.T) {
 	}
 }
 
-// hostile is a memory that holds the same bytes everywhere, except for some words. Some of its pages cannot be read.
+// hostile is a fake memory of a target. It repeats the bytes of data everywhere, except at the addresses in words. Some
+// of its pages cannot be read.
 type hostile struct {
 	data  []byte
 	words map[attach.Address]uint64
@@ -77,8 +78,8 @@ const (
 	hostPages = 70
 )
 
-// newHostile returns a Counter of a heap whose pages, classes and tables are made of data. The list of pages is right,
-// and so is the address of each page.
+// newHostile returns a Counter of a made-up heap. Its pages, classes and tables consist of the bytes in data. Only the
+// list of pages and the address of each page are right.
 func newHostile(t testing.TB, version string, data []byte, slot uint16) (*Counter, *hostile) {
 	table, _, err := layout.For(version, "x86_64", false)
 	if err != nil {
@@ -109,8 +110,8 @@ func newHostile(t testing.TB, version string, data []byte, slot uint16) (*Counte
 		at := headersAt + i*header
 		mem.words[list+8*i] = uint64(at)
 		mem.words[at+place("heap_page.start")] = uint64(pagesAt + i*0x10000)
-		// The first word of a header has both counts: the size of slots, unless all have 40 bytes, and the number of
-		// slots.
+		// The first word of a page's header has two numbers: the number of slots, and, unless all slots have 40 bytes,
+		// their size.
 		counts := uint64(0x4000 / 40)
 		if rel.AtLeast(3, 1) {
 			counts = uint64(slot) | uint64(0x4000/max(slot, 1))<<16
@@ -143,7 +144,8 @@ func newHostile(t testing.TB, version string, data []byte, slot uint16) (*Counte
 	return c, mem
 }
 
-// FuzzHeap: for any content of a heap, a pass ends after a bounded number of reads, and counts each slot once.
+// FuzzHeap fills a heap with any content. A pass over it must end after a bounded number of reads, and must count each
+// slot once.
 func FuzzHeap(f *testing.F) {
 	slot := make([]byte, 64)
 	for typ := range byte(32) {
@@ -197,6 +199,5 @@ func FuzzHeap(f *testing.F) {
 	})
 }
 
-// maxOwned limits the memory that one object can have outside of its slot. It is the greatest size that heap.Sizer
-// accepts.
+// maxOwned limits the bytes that one object can have outside its slot. heap.Sizer accepts no greater size.
 const maxOwned = 8 << 40

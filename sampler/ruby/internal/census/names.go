@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 )
 
-// finish gives types and classes their names, and sorts them.
+// finish adds the names to the counts of types and classes, and sorts these counts.
 func (c *Counter) finish(ctx context.Context, rest func()) error {
 	c.out.Types = c.out.Types[:0]
 	byName := make(map[string]*sampler.HeapKind)
@@ -81,8 +81,9 @@ func (c *Counter) finish(ctx context.Context, rest func()) error {
 	})
 }
 
-// classByType returns the name under which all objects of a type are counted, whatever their class. It is "Class" for
-// classes, because each class has a singleton class of its own. It is empty for types that are counted by class.
+// classByType returns the one name under which all objects of a type are counted, whatever their class. It is "Class"
+// for classes, because each class has a singleton class of its own, which would make a count for each. It is empty for
+// types whose objects are counted by their class.
 func classByType(typ uint64) string {
 	switch {
 	case typ >= heap.TypeImemo:
@@ -95,8 +96,8 @@ func classByType(typ uint64) string {
 	return "Module"
 }
 
-// wordTable maps the word by which objects name their class to a kind, which has the counts of the class. It is a
-// special hash table, because it has to be fast: a pass looks up each object.
+// wordTable maps a class word to the counts of the class. The class word is the word of an object that points to its
+// class. A wordTable is a special hash table, because it has to be fast: a pass looks up each object.
 type wordTable struct {
 	places []int32 // 1 + the index of a key, or zero
 	keys   []uint64
@@ -113,14 +114,15 @@ const (
 func (t *wordTable) reset() {
 	if t.places == nil {
 		t.places, t.keys = make([]int32, wordPlaces), make([]uint64, 0, sampler.MaxHeapWords)
-		// The capacity is fixed, because a pass keeps pointers to elements.
+		// The capacity of kinds is fixed, because a pass keeps pointers to its elements. A growing slice would move
+		// them.
 		t.kinds = make([]sampler.HeapKind, 0, sampler.MaxHeapWords)
 	}
 	clear(t.places)
 	t.keys, t.kinds, t.others, t.last = t.keys[:0], t.kinds[:0], sampler.HeapKind{}, 0
 }
 
-// kind returns the kind of a word. The pointer is valid until reset.
+// kind returns the counts of the class with the class word. The pointer is valid until the next call of reset.
 func (t *wordTable) kind(word uint64) *sampler.HeapKind {
 	if t.last < len(t.keys) && t.keys[t.last] == word { // neighbours are often of one class
 		return &t.kinds[t.last]

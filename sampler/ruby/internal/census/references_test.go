@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/holders"
 )
 
-// FuzzReferences: for any content of a heap, copying the references ends within the limits. The graph then has paths
-// and sizes.
+// FuzzReferences fills a heap with any content. Copying its references must end within the limits. The paths and sizes
+// of the copied graph can then be computed.
 func FuzzReferences(f *testing.F) {
 	slot := make([]byte, 80)
 	for typ := range byte(32) {
@@ -57,8 +57,8 @@ func FuzzReferences(f *testing.F) {
 	})
 }
 
-// TestReferencesOfHalfMade: if an Array or Struct is half made, its length is still a word of the slot's earlier
-// content. It then has no elements, and does not make the heap seem too large.
+// TestReferencesOfHalfMade has an Array or a Struct that Ruby has not finished making. Its length is still a word of
+// the object that had the slot before. It must count as empty. Otherwise the heap would seem too large.
 func TestReferencesOfHalfMade(t *testing.T) {
 	for _, typ := range []byte{7, 9} {
 		slot := make([]byte, 40)

@@ -11,53 +11,55 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 )
 
-// Limits for reading the records that the target's allocation tracer keeps (objspace: one record for each object).
+// Limits for reading the records of the target's allocation tracer. The library objspace is this tracer. It makes one
+// record for each object.
 const (
 	// maxTraced limits the number of objects whose records are read. Each takes 60 bytes in ddtop.
 	maxTraced = 1 << 21
-	// maxWalked bounds the entries of the table that are read, including deleted ones.
+	// maxWalked limits how many entries of the tracer's table are read, including deleted entries.
 	maxWalked = 2 * maxTraced
 	// maxSites bounds the places of allocation.
 	maxSites = 1 << 16
 	// maxTypes bounds the types of T_DATA objects that are examined. Ruby and its gems have a few hundred.
 	maxTypes = 1 << 12
+	// tracedAPiece is how many entries of the tracer's table are read before the reading pauses, by a call of rest.
+	tracedAPiece = 1 << 14
 	// maxPoints limits the TracePoints that are examined. maxLooks limits how often a pass over the heap is repeated
 	// because it found something: first the type of TracePoints, then the tracer.
-	tracedAPiece = 1 << 14
-	// walks limits how often the table of records is read from the beginning, because the target rebuilt it meanwhile.
-	// The constant hurried is how many of the last walks do not rest, so that they end before the next rebuild.
 	maxPoints, maxLooks = 64, 2
-	// walks bounds how often the reading of the table begins anew, because the target rebuilds the table meanwhile.
-	// The constant hurried is how many of the last walks do not rest, so that they end before the next rebuild.
+	// walks limits how often the tracer's table is read from the beginning, because the target rebuilt it during the
+	// reading. The constant hurried is how many of the last walks do not pause, so that they end before the next
+	// rebuild.
 	walks, hurried = 6, 3
-	// maxGap is the largest gap in bytes between records that are read together. malloc puts records next to each
-	// other, so one range holds hundreds. maxRecords bounds the bytes of a range.
+	// maxGap is the largest gap in bytes between two records that are read together, as one range. malloc puts records
+	// next to each other, so one range holds hundreds of records. maxRecords limits the bytes of a range.
 	maxGap, maxRecords = 512, 1 << 16
 )
 
-// These values replace the index of an object's kind if the class of the object is not in the wordTable.
+// These values replace the index of a class's counts if the class of an object is not in the wordTable.
 const (
 	kindByType = -1 - iota // a class, a module, or an object of Ruby's own
 	kindHidden             // an object without a class
 	kindOthers             // its class had no room in the wordTable
 )
 
-// tracer finds the records of the target's allocation tracer. The zero value has found none.
+// tracer finds the records of the target's allocation tracer. Its zero value has not found them yet.
 type tracer struct {
-	// at is the address of the tracer's object. It is zero if it was not found.
+	// at is the address of the tracer's object, or zero while the object is not found.
 	at attach.Address
-	// types are the types of T_DATA objects met so far. fresh are the types that findTracer examines next. objects has
-	// one object of each type in fresh.
+	// types are the types of T_DATA objects that passes have met. fresh are the types that findTracer must still
+	// examine. objects has one object of each type in fresh.
 	types          map[attach.Address]bool
 	fresh, objects []attach.Address
 	last           attach.Address
-	// pointType is the type of TracePoints, on releases on which they lead to the records. Otherwise it is zero.
-	// points are the TracePoints that the last pass found.
+	// pointType is the type of TracePoint objects if the release's tracer is found through a TracePoint. Otherwise it
+	// is zero. points are the TracePoints that the last pass found.
 	pointType attach.Address
 	points    []attach.Address
 }
 
-// see notes a T_DATA object that a pass has found, and its type if it is new.
+// see notes a T_DATA object that a pass has met. It keeps the object only if its type was not met before, or if it is a
+// TracePoint.
 func (t *tracer) see(typ, object attach.Address) {
 	if typ == t.pointType && t.at == 0 && len(t.points) < maxPoints {
 		t.points = append(t.points, object)
@@ -72,8 +74,8 @@ func (t *tracer) see(typ, object attach.Address) {
 	t.fresh, t.objects = append(t.fresh, typ), append(t.objects, object)
 }
 
-// findTracer looks for the tracer among the types of objects that the last pass has found. again is true if the tracer
-// leads to records of allocations. Then the caller repeats the pass.
+// findTracer looks for the tracer among the objects that the last pass has noted (see). again is true if it found a
+// tracer that has records now, or the type of the TracePoints that can lead to it. The caller then repeats the pass.
 func (c *Counter) findTracer() (again bool) {
 	t := &c.tracer
 	names := c.objects.TypeNames(t.fresh)
@@ -94,8 +96,8 @@ func (c *Counter) findTracer() (again bool) {
 }
 
 // tracedObject is the tracer's record of an object. seen is set if a pass over the heap met the object. Then bytes is
-// its size, and kind the index of its class's kind. fits is set if the record has the same class as the object. stays
-// is set if the tracer still had the same record after the pass.
+// the object's size, and kind is the index of the counts of its class. fits is set if record and object have the same
+// class. stays is set if the tracer still had the same record after the pass.
 type tracedObject struct {
 	object, info      attach.Address
 	class, generation uint64
@@ -105,18 +107,18 @@ type tracedObject struct {
 	seen, fits, stays bool
 }
 
-// traced has the records that were read before a pass, indexed by the addresses of objects.
+// traced has the tracer's records that were read before a pass. find looks them up by the address of an object.
 type traced struct {
 	table attach.Address
 	list  []tracedObject
-	// places is a hash table by the address of an object. An element is 0 if it is free, or else 1 + an index of list.
-	// The length is a power of two.
+	// places is a hash table from the address of an object to its record. An element is 0 if it is free, else 1 + an
+	// index of list. The number of elements is a power of two.
 	places []int32
 	shift  int
 	sites  []heap.Site
 	siteOf map[heap.Site]int32
 	cut    bool
-	// closed is true while confirm reads the records again. Then site adds no new sites.
+	// closed is true while confirm reads the records a second time. Then the method site adds no new sites.
 	closed bool
 }
 
@@ -170,8 +172,8 @@ func (t *traced) site(s heap.Site) int32 {
 	return i
 }
 
-// readTraced reads the tracer's records before a pass over the heap, into c.traced. c.traced is nil if the target does
-// not trace allocations. The error is ctx's or the target's.
+// readTraced reads the tracer's records before a pass over the heap, and stores them in c.traced. It sets c.traced to
+// nil if the target does not trace allocations. The error is from ctx or from reading the target.
 func (c *Counter) readTraced(ctx context.Context, rest func()) error {
 	c.traced = nil
 	if c.tracer.at == 0 {
@@ -201,9 +203,9 @@ func (c *Counter) readTraced(ctx context.Context, rest func()) error {
 	return nil
 }
 
-// walkTraced reads the table of records. It calls begin first, and then take with the records of each piece. If the
-// target rebuilds the table meanwhile, walkTraced begins again, up to the limit. whole is false if the last walk did
-// not reach the end of the table. take returns false to end the walk.
+// walkTraced reads the tracer's table. It calls begin first, and then take with the records of each piece. take returns
+// false to end the reading. If the target rebuilds the table meanwhile, walkTraced begins again, at most walks times.
+// whole is false if the last try did not reach the end of the table.
 func (c *Counter) walkTraced(ctx context.Context, t *traced, rest, begin func(),
 	take func([]tracedObject) bool) (whole bool, err error) {
 	for walk := range walks {
@@ -218,8 +220,8 @@ func (c *Counter) walkTraced(ctx context.Context, t *traced, rest, begin func(),
 	return false, nil
 }
 
-// walkOnce reads the table of records once. end is false if the target rebuilt the table meanwhile. Then take has got
-// only a part of the records, and the walk must be repeated. whole is true if the walk reached the end of the table.
+// walkOnce reads the tracer's table once. end is false if the target rebuilt the table meanwhile: take then got only a
+// part of the records, and the caller must try again. whole is true if walkOnce reached the end of the table.
 func (c *Counter) walkOnce(ctx context.Context, t *traced, rest func(),
 	take func([]tracedObject) bool) (end, whole bool, err error) {
 	first, err := c.objects.TracedEntries(t.table)
@@ -255,9 +257,9 @@ func (c *Counter) walkOnce(ctx context.Context, t *traced, rest func(),
 	}
 }
 
-// readEntries returns the records of n entries of the table from an address on. It leaves out entries that changed
-// while their record was read, because the record may be another object's. The result is nil if the entries cannot be
-// read.
+// readEntries returns the records of n entries of the tracer's table, from the address at on. It leaves out an entry
+// that changed while its record was read, because the record may then belong to another object. The result is nil if
+// the entries cannot be read.
 func (c *Counter) readEntries(t *traced, at attach.Address, n int) ([]tracedObject, error) {
 	size := n * heap.TracedEntrySize
 	buf := make([]byte, 2*size)
@@ -349,8 +351,8 @@ func (c *Counter) readRecords(list []tracedObject, f func(i int, b []byte)) erro
 	return nil
 }
 
-// readApart reads the records of the objects with the indexes some one by one. They could not be read together,
-// because memory between them cannot be read.
+// readApart reads one by one the records of the objects in list whose indexes are in some. Reading them together has
+// failed, because memory between them cannot be read.
 func (c *Counter) readApart(list []tracedObject, some []int, f func(i int, b []byte)) error {
 	ranges := make([]attach.Range, len(some))
 	buf := make([]byte, len(some)*heap.AllocationSize)
@@ -375,8 +377,8 @@ func (c *Counter) readRanges(ranges []attach.Range) error {
 	return err
 }
 
-// meet notes that a pass has met an object. kind is the index of its class's kind, class its class word, and bytes its
-// size. meet returns the index of the object's record, or -1 if it has none.
+// meet notes that a pass has met an object. kind is the index of the counts of its class, class is its class word, and
+// bytes is its size. meet returns the index of the object's record, or -1 if it has no record.
 func (t *traced) meet(object attach.Address, typ uint64, kind int, class, bytes uint64) int {
 	i := t.find(object)
 	if i < 0 || t.list[i].typ != uint8(typ) {
@@ -384,15 +386,15 @@ func (t *traced) meet(object attach.Address, typ uint64, kind int, class, bytes 
 	}
 	o := &t.list[i]
 	o.seen, o.kind, o.bytes = true, int32(kind), bytes
-	// The class in the record may be 0, because an object can get its class later. The object may have no class
-	// (hidden).
+	// The class in the record may be 0, because an object can get its class after the record was made. An object
+	// without a class (kindHidden) fits any record.
 	o.fits = kind == kindByType || kind == kindHidden || o.class == class || o.class == 0
 	return i
 }
 
-// confirm notes which objects of the last pass still have the same record in the tracer's table. Such an object
-// existed during the whole pass, because a new object at its address would have another record. It is not enough to
-// read the record alone again, without the table. The memory of a freed record can look the same for long.
+// confirm notes which objects of the last pass still have the same record in the tracer's table. Such an object existed
+// during the whole pass, because a new object at its address would have another record. Reading only the record again,
+// without the table, is not enough: the memory of a freed record can keep its content for long.
 func (c *Counter) confirm(ctx context.Context, rest func()) error {
 	t := c.traced
 	t.closed = true
@@ -411,14 +413,15 @@ func (c *Counter) confirm(ctx context.Context, rest func()) error {
 	return err
 }
 
-// placeObjects adds up the objects of the last pass by class and place of allocation. classOf returns the name of the
-// class for a kind and a type.
+// placeObjects counts the objects of the last pass by class and place of allocation. classOf returns the name of a
+// class from the values kind and typ of a tracedObject.
 func (c *Counter) placeObjects(ctx context.Context, rest func(), classOf func(kind int32, typ uint8) string) error {
 	t := c.traced
 	if t == nil {
 		return nil
 	}
-	// The strings are read between the two readings of the records, while the records keep them alive.
+	// The strings are read now, before confirm reads the records again. A record that is still there keeps its strings
+	// alive.
 	type text struct {
 		path, method string
 		line         int

@@ -30,15 +30,15 @@ func (h *hostile) put(at attach.Address, text string) {
 	}
 }
 
-// newTraced is like newHostile, but the target traces allocations in a table with bound entries. The entries and
-// records are made of data.
+// newTraced is like newHostile, but the target also traces allocations. The tracer's table has bound entries. Entries
+// and records consist of the bytes in data.
 func newTraced(t testing.TB, version string, data []byte, slot uint16, bound uint64) (*Counter, *hostile) {
 	c, mem := newHostile(t, version, data, slot)
 	for at := attach.Address(0); at < heap.DataHeader; at += 8 {
 		mem.words[tracerAt+at] = 0
 	}
 	mem.words[tracerAt] = heap.TypeData
-	// RTypedData has the type and a flag. From 4.0 on it has another word and the type.
+	// An RTypedData has the type, then a flag. From Ruby 4.0 on it has another word, then the type.
 	mem.words[tracerAt+16], mem.words[tracerAt+24], mem.words[tracerAt+32] = typeAt, 1, recordAt
 	if c.gc.Release.AtLeast(4, 0) {
 		mem.words[tracerAt+16], mem.words[tracerAt+24] = 0, typeAt
@@ -51,8 +51,8 @@ func newTraced(t testing.TB, version string, data []byte, slot uint16, bound uin
 	return c, mem
 }
 
-// FuzzTraced: for any records of a tracer, a count ends within its limits. The objects with a place are a part of all
-// objects.
+// FuzzTraced fills the tracer's records with any content. A count must end within its limits. It must not find more
+// objects with a place of allocation than there are objects.
 func FuzzTraced(f *testing.F) {
 	entry := make([]byte, 64)
 	for typ := range byte(32) {
@@ -101,7 +101,8 @@ func FuzzTraced(f *testing.F) {
 	})
 }
 
-// TestTracedLimits: if a table claims to have more entries than fit into memory, the limits end the reading.
+// TestTracedLimits reads a table that claims to have more entries than fit into memory. The limits must end the
+// reading.
 func TestTracedLimits(t *testing.T) {
 	entry := make([]byte, heap.TracedEntrySize)
 	binary.LittleEndian.PutUint64(entry[8:], pagesAt)
@@ -130,9 +131,9 @@ func TestTracedLimits(t *testing.T) {
 	}
 }
 
-// TestTableIsRebuilt: if the head of the table changes between two pieces of entries, the piece before is dropped, and
-// the walk is marked as incomplete. Ruby changes the head when it rebuilds a table (rebuild_table, st.c).
-// TestPlacesOfMoving meets this with a real program, but not in every run.
+// TestTableIsRebuilt changes the head of the tracer's table between two pieces of entries, as Ruby does when it
+// rebuilds a table (rebuild_table, st.c). The reader must drop the piece that it read before, and mark its result as
+// incomplete. TestPlacesOfMoving meets this with a real program, but not in every run.
 func TestTableIsRebuilt(t *testing.T) {
 	entry := make([]byte, heap.TracedEntrySize)
 	binary.LittleEndian.PutUint64(entry[8:], pagesAt)
@@ -167,8 +168,9 @@ func TestTableIsRebuilt(t *testing.T) {
 	}
 }
 
-// TestFreedRecords: the tracer's table changes behind the pass, as when Ruby frees an object and makes another one in
-// its place. The record in freed memory can look the same for long. TestPlacesOfMoving met a few among millions.
+// TestFreedRecords changes the tracer's table or a record after the records were read. Ruby does so when it frees an
+// object and makes another one in its place. confirm must then not find the same record again. Freed memory can keep
+// the content of a record for long: TestPlacesOfMoving met a few such records among millions.
 func TestFreedRecords(t *testing.T) {
 	const power, bound, generation = 20, 4, 7
 	entries := func(hash uint64) []byte {

@@ -12,27 +12,30 @@ import (
 
 // Limits of what a Decoder keeps.
 const (
-	// MaxKeptBytes limits the cached code, methods and environments, in bytes. If they exceed it, all are dropped, and
-	// read again when needed.
+	// MaxKeptBytes limits the cached code, methods and environments, in bytes. When they would exceed it, all are
+	// dropped, and read again when they are needed.
 	MaxKeptBytes = 40 << 20
-	// maxQualified limits the qualified names of one method, in entries.
+	// maxQualified limits how many names with the class are cached for one method, one for each alias.
 	maxQualified = 256
 	// keptEntry is the approximate size of a map's entry without its names, in bytes.
 	keptEntry = 128
-	// maxMethodEntries, maxEnvMethods and maxFrameIDs limit the tables, in entries.
+	// maxMethodEntries, maxEnvMethods and maxFrameIDs limit the tables of methods, of environments and of frames, in
+	// entries.
 	maxMethodEntries = 1 << 16
 	maxEnvMethods    = 1 << 15
 	maxFrameIDs      = 1 << 18
-	// forgetGenerations is the number of generations of the Dictionary (half a minute each) after which all kept code
+	// forgetGenerations is the number of generations of the Dictionary (half a minute each) after which all cached code
 	// is dropped. Otherwise a program that redefines its methods would fill the tables to their limits.
 	forgetGenerations = 10
-	// maxChecked limits the entries that one Revalidate reads again. The others are checked when they are next used.
+	// maxChecked limits how many entries one call of Revalidate compares with memory. The others are compared when they
+	// are next used.
 	maxChecked = 3 * 4096
-	// maxCheckedBytes limits the memory that is read again at once, and the buffers for it, in bytes.
+	// maxCheckedBytes limits the memory that is read at once to compare entries, and the buffers for it, in bytes.
 	maxCheckedBytes = 8 << 20
 )
 
-// Largest sizes of the direct-mapped caches in front of the maps, in slots. They are powers of two.
+// Largest sizes of the small caches that are searched before the maps, in slots. Each key has only one slot in such a
+// cache. The sizes are powers of two.
 const (
 	frontSize      = 2048
 	frameCacheSize = 1 << 13
@@ -59,7 +62,8 @@ type cache struct {
 	methodEntries map[uint64]*methodEntry
 	envs          map[envKey]*envMethod
 	frameIDs      map[frameKey]sampler.FrameID
-	// interned is the generation of the Dictionary whose IDs are in frameIDs, frameCache and stackCache.
+	// interned is a generation of the Dictionary. The IDs in frameIDs, frameCache and stackCache are valid in this
+	// generation.
 	interned sampler.Generation
 	// generations counts the changes of interned.
 	generations uint32
@@ -69,15 +73,17 @@ type cache struct {
 	stackCache  heap.Recent[stackSlot]
 	links       heap.Recent[link] // calls that are known to be possible
 
-	// The field waiting maps the address of code whose memory is not fetched yet to the pass that needed it. Without
-	// this map, a recursion of a thousand frames would try the same code a thousand times.
+	// The field waiting maps the address of code whose memory is not fetched yet to the latest pass that needed the
+	// code. Without this map, a recursion of a thousand frames would try the same code a thousand times in a pass.
 	waiting map[uint64]passNumber
 	pass    passNumber
-	// losses counts the times at which something was dropped that a Kept may refer to.
+	// losses counts how often the cache dropped something. A Kept may refer to what was dropped, so it is valid only
+	// while losses is unchanged.
 	losses lossNumber
 
-	// generation is a number that grows when cached entries may need a check. The first is 1. cycleAt is the
-	// generation since which certainly no object was freed or moved. majorAt is the same for old objects.
+	// generation is a number that grows when cached entries may need a check. It begins at 1. cycleAt is the generation
+	// since which certainly no object was freed or moved. majorAt is the generation since which certainly no old object
+	// was freed or moved.
 	generation, cycleAt, majorAt generation
 	decode                       decodeNumber
 	checkedNS                    int64
@@ -85,19 +91,21 @@ type cache struct {
 	// settled is true once the collector's current cycle has finished marking and moving objects.
 	settled bool
 
-	// checks are the entries that must be read again and compared before the result of the current Decode may be used.
+	// checks are the entries that the current Decode must compare with the target's memory before its result may be
+	// used.
 	checks []entry
-	// hot lists the entries used since the collector's last cycle. hotList is this list's number. An entry notes it
-	// when it is added, so that it is not added twice.
+	// hot lists the entries used since the collector's last cycle. hotList is the number of the current list. An entry
+	// stores this number when it is added, so that it is not added twice.
 	hot     []entry
 	hotList hotNumber
-	// chain is used while the code follows the links from an environment on the heap outward. It has the path so far.
+	// chain has the environments passed so far while the code follows the links outward from an environment on the
+	// heap.
 	chain     []envPlace
 	ranges    []attach.Range
 	scattered view.Scattered
 	again     []byte
-	// A check reads memory that several witnesses share (heap.Witness) only once. shared maps an address to the index
-	// in ranges that reads it. order has the index for each witness.
+	// Several entries can depend on the same memory, each with a heap.Witness for it. A check reads such memory only
+	// once. shared maps an address to the index in ranges that reads it. order has the index for each witness.
 	shared map[attach.Address]int32
 	order  []int32
 }
@@ -116,14 +124,16 @@ func (c *cache) init() {
 func (d *loader) begin() {
 	d.decode++
 	if g := d.dict.Generation(); g != d.interned {
-		// IDs must be interned again in each generation. Otherwise the Dictionary evicts them (sampler.Keeper).
+		// The IDs must be interned again in each generation of the Dictionary. Otherwise the Dictionary evicts them
+		// (sampler.Keeper).
 		d.interned = g
 		d.losses++
 		clear(d.frameIDs)
 		d.frameCache.Clear()
 		d.stackCache.Clear()
 		if d.generations++; d.generations%forgetGenerations == 0 {
-			// This removes code that the program has dropped. Code in use is read again when it is next met.
+			// This drops all code, also code that the program has dropped. Code in use is read again when it is next
+			// met.
 			d.forgetAll()
 		}
 	}
@@ -162,7 +172,8 @@ func (d *loader) iseqAt(addr attach.Address) (*iseq, error) {
 	return q, nil
 }
 
-// Known returns the name and the path of the code that is kept for the iseq at an address.
+// Known returns the name and the path of the code at the address of an iseq. ok is false if this code is not in the
+// cache.
 func (d *loader) Known(addr attach.Address) (name, path string, ok bool) {
 	q, ok := d.iseqs[addr]
 	if !ok {
@@ -171,8 +182,8 @@ func (d *loader) Known(addr attach.Address) (name, path string, ok bool) {
 	return q.base, q.path, true
 }
 
-// Library returns the origin of kept code and the name of its gem, without a version. The name is empty if the code
-// belongs to no gem.
+// Library returns the origin of cached code (for example the program or a gem), and the name of its gem without a
+// version. The name is empty if the code belongs to no gem.
 func (d *loader) Library(addr attach.Address) (origin sampler.Origin, gem string) {
 	q, ok := d.iseqs[addr]
 	if !ok {
@@ -183,8 +194,8 @@ func (d *loader) Library(addr attach.Address) (origin sampler.Origin, gem string
 	return origin, gem
 }
 
-// suspect adds an entry to checks. So the current Decode compares the entry with the target's memory before it returns
-// a result.
+// suspect adds an entry to checks. The current Decode then compares the entry with the target's memory before it
+// returns a result.
 func (d *loader) suspect(v *validity, k entry) {
 	if v.listed != d.decode {
 		v.listed = d.decode
@@ -192,7 +203,7 @@ func (d *loader) suspect(v *validity, k entry) {
 	}
 }
 
-// use adds an entry to the hot list, unless it is there already.
+// use adds an entry to the list of recently used entries (hot), unless the entry is already on it.
 func (d *loader) use(v *validity, k entry) {
 	if v.hot != d.hotList {
 		v.hot = d.hotList
@@ -223,8 +234,8 @@ func (d *loader) methodEntryAt(v uint64, code attach.Address) (*methodEntry, err
 	if h == nil || h.addr != v {
 		h = d.methodEntries[v]
 	}
-	// v can also refer to a method's special variables ($~ and $_). Each call of a method has its own. So a cached
-	// entry for them is valid only for the same code and the same generation.
+	// v can also refer to a method's special variables ($~ and $_) instead of a method entry. Each call of a method has
+	// its own. So a cached entry for special variables is valid only for the same code and the same generation.
 	if h != nil && h.kind != kindMethod && (h.generation != d.generation || h.code != code) {
 		h = nil
 	}
@@ -286,7 +297,8 @@ func (h *methodEntry) drop(d *loader) bool {
 	return true
 }
 
-// keep makes room for n more bytes. The caller may then keep them even if they alone exceed the limit.
+// keep makes room for n more bytes in the cache, and counts them as kept. It accepts n bytes even if they alone exceed
+// the limit.
 func (d *loader) keep(n int) {
 	if d.kept+n > d.maxKept {
 		d.forgetAll()
@@ -294,7 +306,7 @@ func (d *loader) keep(n int) {
 	d.kept += n
 }
 
-// forgetAll empties the tables of code and methods, of what refers to them, and of names.
+// forgetAll empties the caches: the code, the methods, the environments, and the names and frames made from them.
 func (d *loader) forgetAll() {
 	d.losses++
 	clear(d.iseqs)
@@ -310,7 +322,7 @@ func (d *loader) forgetAll() {
 	d.hot = d.hot[:0]
 }
 
-// forgetFresh drops what the failed Decode has read, because none of it was checked.
+// forgetFresh drops the entries that the failed Decode has read, because none of them was checked.
 func (d *loader) forgetFresh() {
 	for _, k := range d.checks {
 		if k.state().loaded == d.decode {
@@ -319,7 +331,7 @@ func (d *loader) forgetFresh() {
 	}
 }
 
-// hash mixes a frameKey. Code and methods are distinguished by their addresses.
+// hash returns a hash of the key. The addresses of code and method distinguish them.
 func (k *frameKey) hash() uint64 {
 	x := uint64(k.pos)<<8 ^ uint64(k.at)<<20 ^ uint64(k.kind)
 	if k.code != nil {

@@ -7,32 +7,34 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// ErrUnlinked means that a frame of a racing stack does not call the next frame inward (Info.Unlinked).
+// ErrUnlinked means that a frame of a racing stack does not call the next frame inward (Info.Unlinked). A stack is
+// racing if its thread ran while it was copied (Stack.Racing).
 var ErrUnlinked = errors.New("a frame does not call the frame inward of it")
 
 const (
 	// maxAliases limits the aliases of aliases.
 	maxAliases = 8
-	// maxBlockDepth is how many frames outward of a block the code around it is searched for.
+	// maxBlockDepth limits the frames outward of a block in which encloses searches for the code around the block.
 	maxBlockDepth = 256
-	// Offsets in rb_callinfo, which stands for the packed word if a call has keyword arguments, in rb_call_data and in
-	// rb_callcache (vm_callinfo.h, vm_core.h, 3.0 to 4.0). In 2.7 the cache is a part of rb_call_data (vm_core.h).
+	// Offsets in rb_call_data (the data of a call), in its cache rb_callcache, and in rb_callinfo. The data have a
+	// packed word with the method's ID. If the call has keyword arguments, the data refer to an rb_callinfo instead
+	// (vm_callinfo.h, vm_core.h, 3.0 to 4.0). In 2.7 the cache is a part of rb_call_data (vm_core.h).
 	infoMethod, dataCache, cacheMethod, cacheMethod27 = 16, 8, 16, 32
-	// The flags in the packed word begin at callFlags. callSuper is the flag of super (vm_call_flag_bits of
-	// vm_callinfo.h). Up to 3.2 it is callSuper30.
+	// The flags in the packed word begin at the bit callFlags. callSuper is the flag of a call of super
+	// (vm_call_flag_bits of vm_callinfo.h). Up to 3.2 this flag is callSuper30.
 	callFlags, callSuper, callSuper30 = 16, uint64(1 << 8), uint64(1 << 9)
 	// Kinds of method definitions (rb_method_type_t). methodAlias (an alias) and methodRefined (a method with
-	// refinements) lead to another method entry. methodOptimized is a method that forwards. Its name can differ from
-	// the names in forwarding. methodBlock (define_method) can be made from a Symbol. It then calls the method of this
-	// name without a frame of its own.
+	// refinements) lead to another method entry. methodOptimized is a method that forwards a call, possibly under a
+	// name that is not in the variable forwarding. methodBlock (define_method) can be made from a Symbol. It then calls
+	// the method with the Symbol's name without a frame of its own.
 	methodBlock, methodAlias, methodOptimized, methodRefined = 4, 6, 9, 11
 )
 
-// forwarding are methods that call another method or a block without a frame of their own (vm_call_optimized,
+// forwarding are methods that have no frame of their own when they call another method or a block (vm_call_optimized,
 // vm_insnhelper.c).
 var forwarding = map[string]bool{"send": true, "__send__": true, "public_send": true, "call": true, "()": true, "yield": true, "===": true, "[]": true}
 
-// implicit are methods that an instruction can call though its data name another one: to convert an argument, to find a
+// implicit are methods that an instruction can call although it names another method: to convert an argument, to find a
 // key, or to raise an error.
 var implicit = map[string]bool{
 	"method_missing": true, "respond_to_missing?": true, "respond_to?": true, "to_a": true, "to_ary": true, "to_hash": true,
@@ -41,7 +43,7 @@ var implicit = map[string]bool{
 	"singleton_method_added": true, "method_undefined": true, "singleton_method_undefined": true,
 }
 
-// link is a call: the place of the caller, and the method called.
+// link is a call: the place in the caller's code, and the method that is called.
 type link struct {
 	code   *iseq
 	method *methodEntry
@@ -54,7 +56,8 @@ func (l *link) hash() uint64 {
 	return x ^ x>>29
 }
 
-// raced returns ErrUnlinked and the number of unlinked frames if a stack combines two chains of calls.
+// raced reports whether a racing stack mixes two chains of calls. If it does, raced returns ErrUnlinked and the number
+// of frames that the outer frames cannot have called.
 func (d *Decoder) raced(raw *Stack, reused int) (n int, err error) {
 	if !raw.Racing {
 		return 0, nil
@@ -71,9 +74,10 @@ func (d *Decoder) raced(raw *Stack, reused int) (n int, err error) {
 	return 0, nil
 }
 
-// unlinked returns how many innermost frames can't have been called by the frames outward of them. The copies of a
-// racing stack can combine two chains of calls. Then the innermost frame of one chain does not call the first frame of
-// the other. reused is the number of outermost frames that were checked before.
+// unlinked returns how many innermost frames can't have been called by the frames outward of them. The copy of a racing
+// stack can mix two chains of calls: outer frames of one and inner frames of the other. The innermost of these outer
+// frames then does not call the first of the inner frames. reused is the number of outermost frames that were checked
+// before.
 func (d *Decoder) unlinked(raw *Stack, reused int) (int, error) {
 	if d.target.ZJITFrames || !d.target.Release.AtLeast(2, 7) {
 		return 0, nil
@@ -105,7 +109,8 @@ func (d *Decoder) unlinked(raw *Stack, reused int) (int, error) {
 	return 0, missing
 }
 
-// linked reports whether frame i may have been called by the frame outward of it. It is true if nothing says otherwise.
+// linked reports whether frame i may have been called by the frame outward of it. It returns true unless something
+// shows that it was not.
 func (d *Decoder) linked(raw *Stack, i int, caller *frameWork) (bool, error) {
 	w := &d.work[i]
 	switch {
@@ -133,8 +138,8 @@ func (d *Decoder) linked(raw *Stack, i int, caller *frameWork) (bool, error) {
 	return ok, err
 }
 
-// encloses reports whether the code around the block of frame i is on the stack outward of it, where the block's
-// environment says. It is true if that is not on the stack or too far away.
+// encloses checks a block's frame i. The code around the block must have a frame outward of it, at the environment that
+// the block's environment names. If that environment is not on the stack, or too far away, encloses returns true.
 func (d *Decoder) encloses(raw *Stack, i int) bool {
 	fs := d.o.FrameSize
 	frame := func(i int) []byte { return raw.Frames[i*fs:] }
@@ -158,8 +163,8 @@ func (d *Decoder) encloses(raw *Stack, i int) bool {
 	return false
 }
 
-// calls reports whether the instruction of a call may call the method. It is true if the instruction names no method:
-// many instructions, such as a splat or an access to a constant, can call methods.
+// calls reports whether the instruction at the place in l may call the method in l. It returns true if the instruction
+// names no method, because many such instructions can call methods: a splat or an access to a constant, for example.
 func (d *Decoder) calls(l *link) (bool, error) {
 	if l.pos == 0 {
 		return false, nil // no instruction has run yet
@@ -204,8 +209,8 @@ func (d *Decoder) calls(l *link) (bool, error) {
 	return implicit[name], err
 }
 
-// calledID returns the ID of the method that a call's data name. It is zero for a yield. super is true for a call of
-// super, whose data can name the method of an earlier call.
+// calledID returns the ID of the method that the data of a call name. It is zero for a yield. super is true for a call
+// of super. Its data can name the method of an earlier call.
 func (d *Decoder) calledID(data attach.Address) (id uint64, super bool, err error) {
 	if !d.target.Release.AtLeast(3, 0) {
 		id, err = d.view.Word(data + call27)
@@ -228,8 +233,8 @@ func (d *Decoder) calledID(data attach.Address) (id uint64, super bool, err erro
 	return id, false, err
 }
 
-// cached reports whether the cache of a call has the method h, directly or as what an alias or a refinement stands for.
-// It is also true if the cache is empty, because the collector can empty it (rb_iseq_mark_and_move of iseq.c).
+// cached reports whether the cache of a call refers to the method h, or to an alias or a refinement that leads to h. It
+// also returns true if the cache is empty, because the collector can empty it (rb_iseq_mark_and_move of iseq.c).
 func (d *Decoder) cached(data attach.Address, h *methodEntry) (bool, error) {
 	at := data + cacheMethod27
 	if d.target.Release.AtLeast(3, 0) {

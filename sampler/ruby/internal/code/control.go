@@ -7,18 +7,18 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// flagFinish marks the control frame with which the interpreter was entered from C (VM_FRAME_FLAG_FINISH in vm_core.h,
-// the same from 2.5 to head).
+// flagFinish is set in the first control frame after C code has called the interpreter (VM_FRAME_FLAG_FINISH in
+// vm_core.h, the same from 2.5 to head).
 const flagFinish = 0x20
 
-// Control is what the reader of a native stack must know of a control frame.
+// Control says what the reader of a thread's native stack (the stack of its C code) needs to know of a control frame.
 type Control struct {
 	// C is true for the frame of a C function. Finish is true if C code entered the interpreter with this frame.
 	C, Finish bool
 }
 
-// Controls returns a Control for each control frame, innermost first. It leaves out the frame at the beginning of a
-// stack, in which no code runs. ok is false if an environment could not be read.
+// Controls returns a Control for each control frame, innermost first. It leaves out the dummy frame at the outer end of
+// a stack, in which no code runs. ok is false if an environment could not be read.
 func (d *classifier) Controls(mem attach.Memory, frames []byte) (out []Control, ok bool) {
 	n := len(frames) / d.o.FrameSize
 	flags, ranges := make([]byte, n*8), make([]attach.Range, n)
@@ -44,15 +44,17 @@ func ReadAll(mem attach.Memory, ranges ...attach.Range) bool {
 	return err == nil && !slices.ContainsFunc(ranges, func(x attach.Range) bool { return x.Failed })
 }
 
-// Copied is a process's memory with the values of a stack as they were when the stack was copied.
+// Copied reads a process's memory, but takes the values of a VM stack from an earlier copy of them.
 type Copied struct {
 	attach.Memory
-	// Low and End are the ends of the VM's stack. Values has the bytes from Low on.
+	// Low and End are the lowest address and the end of the VM stack. Values has the bytes that were copied, from Low
+	// on.
 	Low, End attach.Address
 	Values   []byte
 }
 
-// ReadBatch fills the ranges of the stack from the copy. A range of the stack that was not copied is marked Failed.
+// ReadBatch fills the ranges that are on the VM stack from the copy. If the copy lacks such a range, the range is
+// marked Failed.
 func (m Copied) ReadBatch(ranges []attach.Range) (calls int, err error) {
 	var rest []attach.Range
 	var at []int

@@ -1,6 +1,6 @@
-// Package code turns control frames into names and lines. It reads iseqs, method entries and the environments that
-// lead to them. After a collection it compares them with memory again (docs/internals/code.md). It knows nothing of
-// threads.
+// Package code turns control frames into the names and lines of Ruby code. It reads iseqs (compiled code), method
+// entries, and the environments that lead to them. After a collection of garbage it compares what it has cached with
+// the target's memory (docs/internals/code.md). It knows nothing of threads.
 package code
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// ErrTorn means that frames do not belong to the structures they point to. They changed between two reads, or a
+// ErrTorn means that frames do not fit the structures they point to. The frames changed between two reads, or a
 // compaction is moving objects. The caller must read the frames again.
 var ErrTorn = errors.New("the stack changed while it was read")
 
@@ -25,60 +25,63 @@ type Stack struct {
 	End, CFP attach.Address
 	// Frames are the control frames [CFP, End), innermost first, the dummy frame at the end included.
 	Frames []byte
-	// Values is the low part of the VM stack that is in use, from the address ValuesAt up. It is nil if it was not
-	// read. The decoder reads missing parts from the target.
+	// Values is the lower part of the VM stack that is in use. Its first byte is at the address ValuesAt. It is nil if
+	// it was not read. The Decoder reads missing parts from the target.
 	Values   []byte
 	ValuesAt attach.Address
-	// Running is true if the thread runs. Then its innermost frame may be about to change, or not yet be written.
+	// Running is true if the thread runs. Its innermost frame may then be about to change, or may not be written yet.
 	Running bool
-	// Settled means that the innermost frame's pc is current although the thread runs. The thread collects garbage,
-	// and even compiled code writes the pc before it allocates.
+	// Settled means that the innermost frame's pc is current although the thread runs: the thread collects garbage. It
+	// has written the pc, because even compiled code does so before it allocates.
 	Settled bool
-	// Partial is true if the innermost frames were left out because the copies of the stack differed in them. Some
-	// releases move ec->cfp before they fill the frame. There, the frame that is now innermost may be unfilled, too.
+	// Partial is true if the innermost frames were left out, because two copies of the stack differed in them. The
+	// frame that is now innermost may then be unfilled, too, on releases that move ec->cfp before they fill the new
+	// frame.
 	Partial bool
-	// Again is true if the thread runs and can be read again. If a frame that must have a method has none, it was
-	// pushed during the reading. Decode then asks for another read (ErrTorn). Without Again the frame gets the name of
-	// its code.
+	// Again is true if the thread runs and the caller can read its stack again. If a frame that must have a method has
+	// none, Ruby pushed it during the reading. Decode then returns ErrTorn to ask for another reading. Without Again,
+	// Decode names the frame by its code.
 	Again bool
-	// Racing is true if the thread ran while it was copied, so the copies may agree although they combine two chains of
-	// calls. Decode then checks that each frame calls the next one inward, and otherwise returns ErrUnlinked.
+	// Racing is true if the thread ran while its stack was copied. Two equal copies may then still mix two chains of
+	// calls. So Decode checks that each frame calls the next one inward, and otherwise returns ErrUnlinked.
 	Racing bool
-	// EC is the address of the execution context. Kept has the frames that the last Decode of this stack has kept.
-	// Kept may be nil.
+	// EC is the address of the execution context. Kept has the results that the last Decode kept for this stack. It may
+	// be nil.
 	EC   attach.Address
 	Kept *Kept
-	// If Cut is above 0, the middle of the stack is missing. Frames has the Cut innermost frames, then outer frames.
+	// Cut is above 0 if the middle of the stack is missing. Frames then has the Cut innermost frames, followed by outer
+	// frames.
 	Cut int
 	// JIT has the address of each control frame's JIT frame, or 0 if there is none (ZJIT of head). It is set if these
-	// addresses were read along with Frames (see Decoder.JITSlots). Otherwise a Decoder reads them later. If the
-	// thread runs, they may then not fit the frames.
+	// addresses were read together with Frames (see Decoder.JITSlots). If it is nil, the Decoder reads them later. If
+	// the thread runs, they may then not fit the frames.
 	JIT []attach.Address
 }
 
 // Info says how a stack was decoded.
 type Info struct {
-	// UncertainTop is true if the innermost frame cannot be trusted. Its pc was out of date (JIT), or only the outer
-	// part of the stack is complete. Or the release publishes a frame before it has filled it (2.5 to 2.7, and YJIT of
+	// UncertainTop is true if the innermost frame cannot be trusted. Its pc may be out of date (JIT), or only the outer
+	// part of the stack is complete. Some releases publish a frame before they have filled it (2.5 to 2.7, and YJIT of
 	// 3.1).
 	UncertainTop bool
 	// Frames is the number of frames of the stack.
 	Frames int
 	// FailedNames is the number of frames that lack a name or a class because it could not be read.
 	FailedNames int
-	// Placeless is the number of C functions that were left out because their Ruby caller is in the part that was cut
-	// out. A C function has no path and line without this caller.
+	// Placeless is the number of C functions that were left out because they have no path and line. A C function gets
+	// these from its Ruby caller, which is in the part of the stack that was cut out.
 	Placeless int
 	// Calls is the number of system calls made.
 	Calls int
-	// Reused is the number of outermost control frames that were not decoded again.
+	// Reused is the number of outermost control frames for which Decode used earlier results.
 	Reused int
-	// Handlers is the number of control frames of a rescue or an ensure.
+	// Handlers is the number of control frames that run the code of a rescue or an ensure.
 	Handlers int
-	// Unlinked comes with ErrUnlinked. It is the number of innermost control frames that the others do not call.
+	// Unlinked is set together with ErrUnlinked. It is the number of innermost control frames that the outer frames
+	// cannot have called.
 	Unlinked int
 
-	// Proof shows whether the result is still right if the control frames have not changed.
+	// Proof shows later whether the result is still right, if the control frames have not changed.
 	Proof Proof
 }
 
@@ -89,7 +92,7 @@ const maxDecodeTries = 3
 // checks them again when they may have changed (see Revalidate). It is not safe for concurrent use.
 type Decoder struct {
 	classifier
-	// made has the results of the current Decode, one for each control frame.
+	// made has the current Decode's outerFrames, one for each control frame in work.
 	made []outerFrames
 }
 
@@ -103,8 +106,8 @@ type loader struct {
 	dict    *sampler.Dictionary
 	rules   frameRules
 	cache
-	// bodySize is how many bytes of an iseq's body are read. bodyHead is how many bytes at its beginning must stay the
-	// same for a cached iseq to be valid.
+	// bodySize is how many bytes of an iseq's body are read. bodyHead is how many bytes at the beginning of the body
+	// must stay the same while a cached iseq is valid.
 	bodySize, bodyHead int
 	loadPath           loadPathState
 	// lastNameError is the latest error that was counted in Info.FailedNames.
@@ -119,7 +122,7 @@ type environments struct {
 	validator
 	// seen has the environments on the VM stack that were read, in no order. fleeting is true if the current frame
 	// needed an environment on the VM stack that is not in seen. youngEnv is true if the frame's method was found
-	// through an environment on the heap that is not old.
+	// through an environment on the heap that is not old (old: it has survived several collections).
 	seen     []envPlace
 	fleeting bool
 	youngEnv bool
@@ -150,8 +153,8 @@ type Target struct {
 	// Shapes and Variables are as in heap.Objects.
 	Shapes    attach.Address
 	Variables func(f func(at attach.Address, word uint64)) error
-	// ZJITFrames is true if control frames may leave their iseq and pc to a JIT frame. EarlyFrames is true if ec->cfp
-	// is moved before the new frame is filled, although the release does this only with a JIT.
+	// ZJITFrames is true if a control frame may lack its iseq and pc, because a JIT frame has them. EarlyFrames is true
+	// if Ruby moves ec->cfp before it fills the new frame, although the release does this only with a JIT.
 	ZJITFrames, EarlyFrames bool
 	// JITs are the JIT compilers that the process may use.
 	JITs []JIT
@@ -173,17 +176,17 @@ func NewDecoder(t Target, dict *sampler.Dictionary) *Decoder {
 // FrameSize is the size of a control frame in bytes.
 func (d *loader) FrameSize() int { return d.o.FrameSize }
 
-// Share sets the number of processes that are read. Each gets an equal part of the limits of the caches.
+// Share sets the number of processes that are read. Each process gets an equal part of the limits of the caches.
 func (d *validator) Share(n int) {
 	d.maxKept, d.Objects.MaxKept = sampler.Share(MaxKeptBytes, n), sampler.Share(heap.MaxKeptBytes, n)
 }
 
-// LastNameError is the latest reason why a frame lacked a name. It is nil if there was none.
+// LastNameError returns the latest reason why a frame lacked a name, or nil.
 func (d *loader) LastNameError() error { return d.lastNameError }
 
-// Decode names the frames of a stack and interns the stack. The frames are the same as in the release's own
-// Thread#backtrace_locations. After ErrTorn, or an error about unreadable memory, the caller should read the frames
-// again. An error of attach means that the target has ended.
+// Decode names the frames of a stack, and interns the stack in the Dictionary. The frames are the same as in the
+// release's own Thread#backtrace_locations. After ErrTorn, or an error about unreadable memory, the caller should read
+// the stack again and call Decode again. An error of package attach means that the target has ended.
 func (d *Decoder) Decode(raw *Stack) (sampler.StackID, Info, error) {
 	n := len(raw.Frames) / d.o.FrameSize
 	if n == 0 || len(raw.Frames)%d.o.FrameSize != 0 || n > maxFrames {
@@ -231,15 +234,15 @@ func (d *Decoder) Decode(raw *Stack) (sampler.StackID, Info, error) {
 	return 0, Info{Calls: d.view.Calls - calls}, ErrTorn
 }
 
-// halfWritten reports whether the whole innermost frame can be wrong, not only its line. One case is a release that
-// moves ec->cfp before it fills the frame. The other is a partial stack, in which the innermost frame can belong to
-// another chain of calls than the other frames.
+// halfWritten reports whether the whole innermost frame can be wrong, and not only its line. It can be on a release
+// that moves ec->cfp before it fills the new frame. It can also be in a partial stack: its innermost frame can belong
+// to another chain of calls than the other frames.
 func (d *classifier) halfWritten(raw *Stack) bool {
 	return raw.Partial || raw.Running && (d.rules.earlyFrames || d.target.EarlyFrames)
 }
 
-// prepare sets d.work to the frames that have to be decoded, because no earlier result can be used. It returns the
-// results of the method reuse.
+// prepare sets d.work to the frames that have to be decoded, because there is no earlier result for them. It returns
+// the results of the method reuse.
 func (d *Decoder) prepare(raw *Stack) (found, meant int) {
 	found, meant = d.reuse(raw)
 	n := len(raw.Frames)/d.o.FrameSize - 1 - meant // the dummy at the bottom is never shown

@@ -8,9 +8,10 @@ import (
 
 func (t iseqType) handler() bool { return t == iseqRescue || t == iseqEnsure }
 
-// Errinfo returns the exception that a thread handles (its $!), or zero if there is none. scopes are the scopes of its
-// control frames, at least from the innermost one outward up to a rescue. ec is its execution context. The result from
-// is the index of the scope that has the exception. It is -1 if ec has the exception. Errinfo reads through Objects.
+// Errinfo returns the exception that a thread handles (its $!), or zero if it handles none. scopes are the scopes of
+// its control frames, at least from the innermost one outward up to a rescue. ec is its execution context. The result
+// from is the index of the scope in which the exception was found. It is -1 if the exception was found in ec. Errinfo
+// reads through Objects.
 func (d *classifier) Errinfo(scopes []Scope, ec attach.Address) (exception uint64, from int, err error) {
 	const fixnum = 1
 	v := uint64(0)
@@ -19,7 +20,7 @@ func (d *classifier) Errinfo(scopes []Scope, ec attach.Address) (exception uint6
 		if !s.Handler() {
 			continue
 		}
-		// The exception is the only local variable of a rescue or an ensure.
+		// The code of a rescue or an ensure has one local variable, which holds the exception.
 		if v, err = d.Objects.Word(s.EP - envBelow - 8); err != nil {
 			return 0, i, err
 		}
@@ -27,8 +28,8 @@ func (d *classifier) Errinfo(scopes []Scope, ec attach.Address) (exception uint6
 			v, err = d.exception(v)
 			return v, i, err
 		}
-		// The variable of an ensure is a number if nothing was raised through it. It is an internal object of Ruby's
-		// if a throw passes through it.
+		// The variable of an ensure holds a number if no exception passes through the ensure. It holds an internal
+		// object of Ruby's if a throw passes through it.
 		if v&fixnum != 0 {
 			continue
 		}
@@ -60,9 +61,9 @@ func (d *classifier) exception(v uint64) (uint64, error) {
 	return v, nil
 }
 
-// EndedBy returns the class of the exception that ended the thread at th, whose Thread object is self. Ruby keeps the
-// exception for Thread#join while the object exists. The class is empty if the thread has not ended, if it ended
-// without an exception or was killed, and if the object was freed.
+// EndedBy returns the class of the exception that ended the thread at th, whose Thread object is self. Ruby keeps this
+// exception for Thread#join while the Thread object exists. The class is empty in these cases: the thread has not
+// ended, it ended without an exception, it was killed, or its object was freed.
 func (d *classifier) EndedBy(self uint64, th attach.Address) (class string) {
 	ended := false
 	read := func() error {
@@ -81,7 +82,7 @@ func (d *classifier) EndedBy(self uint64, th attach.Address) (class string) {
 	if d.Objects.Read(read) != nil || class == "" {
 		return ""
 	}
-	// The collector may have freed the thread between the first of these reads and the last.
+	// The collector may have freed the thread while the values above were read. So check now that it still exists.
 	err := d.Objects.Read(func() (err error) { _, ended, err = d.Objects.Ended(self, th); return err })
 	if err != nil || !ended {
 		return ""

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestDecodeWhileTheDictionaryEvicts: if a stack comes back after its IDs were evicted, it is decoded as at first. The
-// Decoder must not keep IDs of evicted names.
+// TestDecodeWhileTheDictionaryEvicts decodes a stack again after the Dictionary has evicted its IDs. The result must be
+// the same as at first: the Decoder must not keep IDs of evicted names.
 func TestDecodeWhileTheDictionaryEvicts(t *testing.T) {
 	for _, g := range loadGoldens(t) {
 		t.Run(g.Version, func(t *testing.T) {

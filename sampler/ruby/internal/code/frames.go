@@ -15,25 +15,25 @@ const jitReturnC = 1
 // maxFrames limits the control frames of one Stack.
 const maxFrames = 1 << 17
 
-// maxArguments limits the arguments of a C function. Ruby passes a longer splat as an Array.
+// maxArguments limits the arguments of a C function. If a splat has more, Ruby passes it as one Array.
 const maxArguments = 128
 
-// frameRules are a release's rules for the control frames that its own backtrace shows, and for how it shows them
+// frameRules say which control frames a release shows in its own backtraces, and how
 // (docs/internals/stacks.md#what-a-backtrace-shows).
 type frameRules struct {
 	// cTrace is true if code with the C_TRACE attribute is shown like a C function (3.4).
 	cTrace bool
-	// internalAsC is true if code whose path begins with <internal: is shown like a C function (4.0 and later).
-	// Several such frames and C functions can follow each other. Then the frames inward of the outermost such frame
-	// are left out.
+	// internalAsC is true if code whose path begins with <internal: is shown like a C function (4.0 and later). If
+	// several such frames and C functions follow each other, only the outermost such frame is shown.
 	internalAsC bool
-	// rescueHidesCaller is true if the frame around a rescue or ensure is left out, because the frame of the rescue
-	// represents it (3.4 and later).
+	// rescueHidesCaller is true if a backtrace leaves out the frame of the code with a rescue or ensure while the
+	// rescue or ensure runs. The frame of the rescue or ensure represents it (3.4 and later).
 	rescueHidesCaller bool
-	// dummyCode is true if a dummy frame with code reports the code's first line (4.0 and later).
+	// dummyCode is true if a dummy frame that has code is shown with the first line of this code (4.0 and later).
 	dummyCode bool
-	// earlyFrames is true if Ruby moves ec->cfp before it fills the new frame. So the innermost frame that is read of
-	// a running thread may be an older one (up to 2.7; docs/internals/stacks.md#publication-of-a-frame).
+	// earlyFrames is true if Ruby moves ec->cfp before it fills the new frame. The innermost frame that ddtop reads of
+	// a running thread may then still have the content of an older frame (up to 2.7;
+	// docs/internals/stacks.md#publication-of-a-frame).
 	earlyFrames bool
 }
 
@@ -60,30 +60,32 @@ const (
 	frameLikeC // Ruby code shown like a C function
 )
 
-// posFirstLine is a position that stands for the first line of the code. No instruction has it.
+// posFirstLine is used in place of an instruction's position, and means the first line of the code.
 const posFirstLine = ^uint32(0)
 
-// frameWork is what is known of a control frame before it gets a FrameID.
+// frameWork is what ddtop knows about a control frame before the frame gets a FrameID.
 type frameWork struct {
 	done      bool
 	kind      frameKind
 	uncertain bool
 	failed    bool
-	// The field left is true if the frame is left out, because a rescue or ensure within the frame represents it.
+	// The field left is true if the frame is not shown, because the frame of a rescue or ensure in its code represents
+	// it.
 	left bool
-	// young is true if an environment on the heap led to the frame's method, and this environment is not old yet.
-	// fleeting is true if the frame depends on an environment on the VM stack that was not read along with the frames.
-	// A frame with fleeting is not cached.
+	// young is true if the frame's method was found through an environment on the heap that is not old yet (old: it has
+	// survived several collections). fleeting is true if the frame depends on an environment on the VM stack that was
+	// not read together with the frames. Such a frame is not cached.
 	young, fleeting bool
 	pos             uint32
 	code            *iseq
 	method          *methodEntry
-	// envs and envsTo bound the part of Decoder.seen that the frame depends on.
+	// envs and envsTo are indexes in Decoder.seen. The frame depends on the environments from envs up to, but not
+	// including, envsTo.
 	envs, envsTo int32
 }
 
-// classify finds code and method of every control frame. It is called again after each fetch of missing memory and
-// keeps its earlier results.
+// classify finds the code and the method of every control frame. If memory is missing, the caller fetches it and calls
+// classify again. Frames that are done keep their results.
 func (d *classifier) classify(raw *Stack) error {
 	var missing error
 	d.pass++
@@ -102,7 +104,8 @@ func (d *classifier) classify(raw *Stack) error {
 		case err == view.ErrMissing:
 			missing = err
 		case i == 0 && (raw.Running || raw.Partial):
-			// The innermost frame of a running thread may be half written. The same holds for a partial stack.
+			// The innermost frame may be half written, because the thread runs or the stack is partial. So it is left
+			// out.
 			*w = frameWork{done: true}
 			d.info.UncertainTop = true
 		default:
@@ -133,7 +136,7 @@ func (d *classifier) classifyFrame(raw *Stack, i int, w *frameWork) error {
 	}
 	pos, ok := q.holds(pc)
 	if !ok && i != 0 && !q.isFresh(&d.loader) {
-		// Other code has replaced the cached code at this address.
+		// The pc is not in the cached code. So other code has replaced it at this address.
 		q.drop(&d.loader)
 		if q, err = d.iseqAt(code); err != nil {
 			return err
@@ -145,8 +148,9 @@ func (d *classifier) classifyFrame(raw *Stack, i int, w *frameWork) error {
 	case i != 0:
 		return heap.WrongType(code, "code that its pc points into", heap.TypeMoved)
 	default:
-		// There are two possible causes. A JIT writes the pc only before calls, so this pc can be left from an earlier
-		// frame. Or other code has replaced the code at this address. suspect makes the later check look for this.
+		// There are two possible causes. A JIT writes the pc only before calls, so this pc can be left over from an
+		// earlier frame. Or other code has replaced the code at this address. After suspect, check compares the code
+		// with memory, and finds the second cause.
 		d.suspect(&q.validity, q)
 		pos, w.uncertain = posFirstLine, true
 		d.info.UncertainTop = true
@@ -180,7 +184,7 @@ func (d *classifier) classifyFrame(raw *Stack, i int, w *frameWork) error {
 		if err != nil && (raw.Again || i == 0 && (raw.Running || raw.Partial)) {
 			return err
 		}
-		// Without its method the frame still has its code's own name.
+		// If the method cannot be read, the frame gets the name of its code.
 		w.failed, err = d.tolerate(err)
 		return err
 	}
@@ -244,8 +248,8 @@ func (d *classifier) CFrame(f []byte) bool {
 }
 
 // Arguments returns the address and number of a C function's arguments. function is the function's control frame, and
-// caller the frame of the Ruby code that called it. The caller has pushed the receiver and then the arguments. So
-// callers of Arguments must check that the word at at-8 is the receiver. If it is not, there are no arguments at this
+// caller the frame of the Ruby code that called it. The caller has pushed the receiver and then the arguments. So the
+// user of Arguments must check that the word at at-8 is the receiver. If it is not, there are no arguments at this
 // address. ok is false if there cannot be any (docs/internals/stacks.md#arguments-of-c-functions).
 func (d *classifier) Arguments(function, caller []byte) (at attach.Address, n int, ok bool) {
 	if !d.CFrame(function) || d.CFrame(caller) || view.U64(caller[FramePC:]) == 0 || d.target.ZJITFrames && view.U64(caller[d.o.FrameJIT:]) != 0 {
@@ -258,8 +262,8 @@ func (d *classifier) Arguments(function, caller []byte) (at attach.Address, n in
 	return attach.Address(sp + 8), int((env-sp)/8 - 1), true
 }
 
-// JITSlots appends to buf, for each control frame, the address of the slot that points to its JIT frame, or zero if
-// it has none. On head with ZJIT the slots are read along with the frames.
+// JITSlots appends one address to buf for each control frame: the address of the slot that points to its JIT frame, or
+// zero. On head with ZJIT the caller reads these slots together with the frames.
 func (d *classifier) JITSlots(frames []byte, buf []attach.Address) []attach.Address {
 	for ; len(frames) >= d.o.FrameSize && d.target.ZJITFrames; frames = frames[d.o.FrameSize:] {
 		slot := attach.Address(0)

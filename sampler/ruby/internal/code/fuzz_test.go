@@ -9,9 +9,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// FuzzDecode: if words of a captured process are replaced by other words of its memory, or by any number, decoding
-// ends. It ends after a bounded number of reads, with a stack or an error. The words can be pointers to the wrong kind
-// of object, loops, or sizes without end.
+// FuzzDecode replaces words of a captured process by other words of its memory, or by any number. The words can then be
+// pointers to the wrong kind of object, loops, or sizes without end. Decoding must still end after a bounded number of
+// reads, with a stack or an error.
 func FuzzDecode(f *testing.F) {
 	goldens := loadGoldens(f)
 	places := make([][]attach.Address, len(goldens))

@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
-// golden is a captured process whose stacks are decoded again.
+// golden is a captured process: its memory, and stacks with the result that decoding them must have.
 type golden = memtest.Golden
 
 // raw is the stack as it was read.
@@ -58,8 +58,8 @@ func describe(d *Decoder, dict *sampler.Dictionary, stack *Stack) ([]string, err
 	return out, nil
 }
 
-// TestGolden: stacks captured from real processes on Debian's Rubies are decoded as before (TestCaptureGolden of
-// package ruby captures them).
+// TestGolden decodes stacks that were captured from real processes on Debian's Rubies. The result must be the same as
+// when they were captured (TestCaptureGolden of package ruby).
 func TestGolden(t *testing.T) {
 	goldens := loadGoldens(t)
 	if len(goldens) < 4 {

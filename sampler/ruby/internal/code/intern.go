@@ -6,24 +6,25 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// outerFrames describes a frame together with all frames outward of it. Interning the next frame inward needs this
-// description.
+// outerFrames describes a frame together with all frames outward of it. To intern a frame, the Decoder needs the
+// outerFrames of the frame that called it.
 type outerFrames struct {
-	// shown is the number of shown frames. stack is the stack that they form.
+	// shown is the number of these frames that a backtrace shows. stack is the ID of the stack that they form.
 	shown int32
 	stack sampler.StackID
-	// The field at is the nearest Ruby frame. C functions get their path and line from this frame. hidden is true if C
-	// and internal frames are left out up to the next ordinary Ruby frame (4.0). cut is true if the nearest Ruby frame
-	// is missing, because the middle of a deep stack is cut out. Then C functions have no path and line.
+	// The field at is the nearest Ruby frame. C functions get their path and line from it. hidden is true while C and
+	// internal frames are left out, until the next ordinary Ruby frame (4.0). cut is true if the nearest Ruby frame is
+	// in the middle of a deep stack that was cut out. Then C functions have no path and line.
 	at          sampler.FrameID
 	hidden, cut bool
-	// old and final are as in Proof, but only for these frames. unnamed is true if the innermost frame lacks a name.
+	// old and final have the same meaning as in Proof, but for these frames only. unnamed is true if the innermost
+	// frame lacks a name.
 	old, final, unnamed bool
-	// handlers is the number of frames of a rescue or an ensure.
+	// handlers is the number of frames that run the code of a rescue or an ensure.
 	handlers int32
 }
 
-// frameKey holds everything that a Frame depends on.
+// frameKey has everything from which a Frame is made. It is the key of the frame cache.
 type frameKey struct {
 	code      *iseq
 	method    *methodEntry
@@ -34,8 +35,8 @@ type frameKey struct {
 	line      bool // only the line is uncertain
 }
 
-// hideCallersOfRescue leaves out the frame directly around a rescue or ensure frame. This is the next Ruby frame
-// outward, even if it is left out for another reason (a rescue within a rescue).
+// hideCallersOfRescue marks as left out the frame directly around each frame of a rescue or ensure. This is the next
+// Ruby frame outward, even if it is already left out for another reason (a rescue within a rescue).
 func (d *Decoder) hideCallersOfRescue(cut int) {
 	hide := false
 	for i := range d.work {
@@ -52,7 +53,7 @@ func (d *Decoder) hideCallersOfRescue(cut int) {
 }
 
 // internFrames interns the frames that classify found, by the rules of the Ruby release. The parameter all describes
-// the frames outward of these. internFrames adds the interned frames to all.
+// the frames outward of them. At the end it also describes the interned frames.
 func (d *Decoder) internFrames(raw *Stack, all *outerFrames) error {
 	if d.rules.rescueHidesCaller {
 		d.hideCallersOfRescue(raw.Cut)
@@ -115,7 +116,7 @@ func (d *Decoder) internFrame(raw *Stack, i int, all *outerFrames) error {
 	return nil
 }
 
-// frameID returns the ID of a frame, from the cache or by interning the frame.
+// frameID returns the ID of a frame. It takes the ID from the cache, or else interns the frame in the Dictionary.
 func (d *Decoder) frameID(key frameKey, failed bool) (sampler.FrameID, error) {
 	hash := key.hash()
 	if !failed {
@@ -154,7 +155,8 @@ func (d *Decoder) frameID(key frameKey, failed bool) (sampler.FrameID, error) {
 	return id, nil
 }
 
-// makeFrame describes a frame. complete is false if a name cannot be read. An error asks for another try.
+// makeFrame makes the Frame of a key. complete is false if a name cannot be read. After an error the caller may try
+// again.
 func (d *Decoder) makeFrame(key frameKey) (f sampler.Frame, complete bool, err error) {
 	complete = true
 	q, h := key.code, key.method

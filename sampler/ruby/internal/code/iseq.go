@@ -21,7 +21,7 @@ const (
 type iseq struct {
 	validity
 	addr attach.Address
-	// at is the address of the body. validity.read has rb_iseq_t and the beginning of the body. These alone do not
+	// at is the address of the body. validity.read has rb_iseq_t and the beginning of the body. These do not suffice to
 	// prove that the code is unchanged. If a program makes and drops code again and again, other code can get the same
 	// place with the same addresses.
 	at attach.Address
@@ -41,7 +41,8 @@ type iseq struct {
 	locals    *Locals // nil if not read yet
 }
 
-// holds reports whether pc points into this code, and at which word. A pc points behind its instruction.
+// holds reports whether pc points into this code, and returns the position of pc in words. A pc points behind its
+// instruction.
 func (q *iseq) holds(pc uint64) (pos uint32, ok bool) {
 	if pc < q.encoded || pc > q.encoded+8*uint64(q.size) {
 		return 0, false
@@ -70,7 +71,7 @@ func (d *loader) iseqBodyOf(addr attach.Address) ([]byte, error) {
 	return d.view.Bytes(at, d.bodySize)
 }
 
-// iseqHeadOf reads an rb_iseq_t and proves that it is one.
+// iseqHeadOf reads an rb_iseq_t, and checks that the memory at addr is one.
 func (d *loader) iseqHeadOf(addr attach.Address) (head []byte, body attach.Address, err error) {
 	if addr&7 != 0 {
 		return nil, 0, heap.WrongType(addr, "iseq", heap.NotHeap)
@@ -118,8 +119,8 @@ func (d *loader) loadISeq(addr attach.Address) (*iseq, error) {
 	q.path, q.abs, errPath = d.paths(view.U64(body[d.o.bodyPath:]))
 	q.base, errBase = d.Objects.Text(view.U64(body[d.o.bodyBaseLabel:]))
 	q.label, errLabel = d.planLabel(addr, body)
-	// This is Ruby's own label. For a block, it also names all code around the block. ddtop uses it only to notice
-	// changes, so it may be unreadable.
+	// This is Ruby's own label. For a block, it also names all code around the block. ddtop shows its own label and
+	// reads this one only to notice later changes. So it does not matter if it cannot be read.
 	if errOwn = d.Objects.NoteString(view.U64(body[d.o.bodyLabel:])); errOwn != view.ErrMissing && !heap.Displaced(errOwn) {
 		errOwn = nil
 	}
@@ -134,7 +135,8 @@ func (d *loader) loadISeq(addr attach.Address) (*iseq, error) {
 	return q, nil
 }
 
-// paths returns an iseq's path and absolute path: a String for both, or an Array of two whose second may be nil.
+// paths returns an iseq's path and absolute path. v is a String if both are the same. Otherwise it is an Array with
+// both, and the absolute path may be nil.
 func (d *loader) paths(v uint64) (path, abs string, err error) {
 	flags, err := d.Objects.Flags(v)
 	if err != nil {
@@ -164,8 +166,8 @@ func (d *loader) paths(v uint64) (path, abs string, err error) {
 	return path, abs, view.Worst(err, errAbs)
 }
 
-// tolerate sorts the errors of reading names. fatal is an error that ends the attempt (memory not fetched yet, objects
-// that move). missingNames is true if there was any other error.
+// tolerate sorts the errors of reading names. fatal is an error that ends the attempt: memory is not fetched yet, or
+// objects move. missingNames is true if there was any other error. Such an error only means that a name is missing.
 func (d *loader) tolerate(errs ...error) (missingNames bool, fatal error) {
 	for _, err := range errs {
 		switch {

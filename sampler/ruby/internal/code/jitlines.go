@@ -9,18 +9,19 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Code that a JIT has compiled writes its frame's pc only before it calls something that needs it. In between, the
-// innermost frame of a running thread shows the line of the last such call: a loop that only computes looks like the
-// call above it. An iseq says whether it is compiled. A variable of the library says whether a JIT is on. YJIT sets it
-// also later (RubyVM::YJIT.enable, as Rails does).
+// Code that a JIT has compiled writes its frame's pc only before it calls something that needs the pc. Between two such
+// calls, the innermost frame of a running thread shows the line of the earlier one: a loop that only computes looks
+// like the call before it. An iseq says whether it is compiled. A variable of the Ruby library says whether a JIT is
+// on. YJIT can also be turned on later (RubyVM::YJIT.enable, as Rails does).
 
 const (
 	// jitAskEvery is how many innermost frames of running threads are decoded before ddtop checks again whether a JIT
 	// is on. Once it has found a JIT on, it does not check again.
 	jitAskEvery = 32
-	// jitWords is the number of bytes read of an iseq's body, from the first field of the JITs on.
+	// jitWords is how many bytes of an iseq's body are read, from the first field of the JITs on.
 	jitWords = 56
-	// maxJITState is the largest number that MJIT stores instead of an address, in code that it has not compiled.
+	// maxJITState limits numbers that MJIT stores in place of an address, in code that it has not compiled. A larger
+	// number is an address.
 	maxJITState = 4096
 )
 
@@ -30,8 +31,8 @@ type JIT struct {
 	// zero, the JIT is always on.
 	flag attach.Address
 	size int
-	// words are offsets in the body of an iseq, in bytes from bodyJIT on. In code that this JIT has compiled, at least
-	// one of the words there is set.
+	// words are offsets in the body of an iseq, in bytes from bodyJIT on. If this JIT has compiled the iseq, at least
+	// one of the words at these offsets is set.
 	words []int
 }
 
@@ -67,11 +68,12 @@ func JITs(symbol func(name string) (attach.Symbol, bool), r places.Release, desc
 // JITOn reports whether a JIT was seen to be on.
 func (d *classifier) JITOn() bool { return d.jitOn != nil }
 
-// Live reports whether the innermost frame's pc may be out of date if a JIT has compiled its code.
+// Live reports whether the thread runs and its innermost frame's pc may be out of date. It can be, if a JIT has
+// compiled the frame's code.
 func (raw *Stack) Live() bool { return raw.Running && !raw.Settled }
 
 // compiledNow reports whether a JIT has compiled the code. Then the pc of a running frame of this code may be out of
-// date. If this cannot be read, compiledNow returns false.
+// date. It returns false if the JIT's words cannot be read.
 func (d *classifier) compiledNow(q *iseq) (bool, error) {
 	if q.compiled {
 		return true, nil
@@ -119,7 +121,8 @@ func (d *classifier) jitIsOn(j *JIT) (bool, error) {
 	return slices.ContainsFunc(b, func(c byte) bool { return c != 0 }), nil
 }
 
-// onlyMissing returns view.ErrMissing, which asks for another round, and drops all other errors.
+// onlyMissing returns err if it is view.ErrMissing, so that the caller fetches memory and tries again. It drops all
+// other errors.
 func onlyMissing(err error) error {
 	if err == view.ErrMissing {
 		return err

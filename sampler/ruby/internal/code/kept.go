@@ -11,14 +11,14 @@ import (
 const (
 	// maxKeptFrames limits the frames of one Kept. For a deeper stack, only the outer frames are kept.
 	maxKeptFrames = 1024
-	// maxKeptEnvs limits the environments of one Kept. Most frames have one.
+	// maxKeptEnvs limits the environments of one Kept. Most frames need one environment.
 	maxKeptEnvs = 4 * maxKeptFrames
 )
 
-// Kept is what the last Decode of a stack found out about its outer frames. A frame is still the same frame if three
-// conditions hold. It has the same bytes in the same place, all frames outward of it do too, and the Proof is valid.
-// The environments that name the methods are compared, too, because equal bytes are not enough. Two C functions that
-// are called at one place for one receiver have equal frames.
+// Kept is what the last Decode of a stack found out about its outer frames. Decode uses the result for a frame again if
+// three conditions hold. The frame has the same bytes in the same place. The same is true for all frames outward of it.
+// The Proof is valid. The environments that name the methods are also compared, because equal bytes are not enough: two
+// C functions that are called at one place with one receiver have equal frames.
 //
 // The innermost frame is not kept, because its meaning depends on whether its thread runs. The zero value keeps
 // nothing.
@@ -31,18 +31,19 @@ type Kept struct {
 	envs    []envPlace  // the environments on the VM stack that they depend on, in the same order
 }
 
-// keptFrame is a control frame as classify found it, with the result for it and the frames outward of it.
+// keptFrame is a control frame as classify found it. Its outerFrames describe it and the frames outward of it.
 type keptFrame struct {
 	outerFrames
 	work frameWork
-	// envs is the number of elements of Kept.envs that this frame and the frames outward of it need.
+	// envs says how many elements of Kept.envs this frame needs, together with the frames outward of it.
 	envs int32
 }
 
-// lossNumber counts the times at which something was dropped that a Kept may refer to.
+// lossNumber counts how often the cache dropped something. A Kept may refer to what was dropped, so it is valid only
+// while the number is unchanged.
 type lossNumber uint32
 
-// outer returns the result for the n outermost frames.
+// outer returns the outerFrames of the n outermost frames.
 func (k *Kept) outer(n int) outerFrames {
 	if n == 0 {
 		return outerFrames{old: true, final: true}
@@ -63,9 +64,9 @@ func (k *Kept) Bytes() int {
 	return cap(k.frames) + cap(k.decoded)*int(unsafe.Sizeof(keptFrame{})) + cap(k.envs)*int(unsafe.Sizeof(envPlace{}))
 }
 
-// reuse returns how many of a stack's outermost frames have not changed since the last Decode, so that kept results
-// can be used. found counts frames whose result of classify is still valid. meant counts the outermost of these for
-// which it is also certain whether the stack shows them.
+// reuse compares a stack with the kept results of its last Decode, from the outermost frame on. found is the number of
+// frames whose result of classify is still valid. meant is the number of frames for which it is also certain whether a
+// backtrace shows them.
 func (d *Decoder) reuse(raw *Stack) (found, meant int) {
 	k := raw.Kept
 	if k == nil || raw.Cut > 0 || k.ec != raw.EC || k.end != raw.End || k.losses != d.losses || !d.Holds(k.proof) {
@@ -83,13 +84,14 @@ func (d *Decoder) reuse(raw *Stack) (found, meant int) {
 	return found, d.meant(k, found)
 }
 
-// meant returns for how many of the found outermost frames it is certain whether the stack shows them. Frames inward
-// of them must have no influence on this.
+// meant returns for how many of the found outermost frames it is certain whether a backtrace shows them. A frame is
+// uncertain if frames inward of it can decide this.
 func (d *Decoder) meant(k *Kept, found int) int {
 	if !d.rules.rescueHidesCaller {
 		return found
 	}
-	// The innermost frame that has code is left out if the next frame inward is a rescue.
+	// If the next frame inward is a rescue, the innermost frame with code is left out. So neither this frame nor the
+	// frames inward of it are certain.
 	for found > 0 {
 		found--
 		if k.decoded[found].work.code != nil {
@@ -99,7 +101,7 @@ func (d *Decoder) meant(k *Kept, found int) int {
 	return found
 }
 
-// sameEnvs reports whether environments on the VM stack are unchanged.
+// sameEnvs reports whether these environments on the VM stack still have the same content.
 func (raw *Stack) sameEnvs(envs []envPlace) bool {
 	for i := range envs {
 		e := &envs[i]
@@ -114,8 +116,8 @@ func (raw *Stack) sameEnvs(envs []envPlace) bool {
 	return true
 }
 
-// keepFrames keeps the results of this Decode for the outer frames of a stack. The outermost reused frames are kept
-// already. losses is the number of losses before this Decode.
+// keepFrames keeps the results of this Decode for the outer frames of a stack. The reused outermost frames are already
+// kept. losses is the value of d.losses before this Decode.
 func (d *Decoder) keepFrames(raw *Stack, reused int, losses lossNumber) {
 	k, fs := raw.Kept, d.o.FrameSize
 	if k == nil {

@@ -7,15 +7,15 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// inward returns a stack without its n innermost frames.
+// inward returns the stack as it was before its n innermost frames were called.
 func inward(s *Stack, n, frameSize int) Stack {
 	out := *s
 	out.Frames, out.CFP = s.Frames[n*frameSize:], s.CFP+attach.Address(n*frameSize)
 	return out
 }
 
-// TestKept: decoding with the data kept from the thread's last stack gives the same as decoding without them. The test
-// goes from each depth of a captured stack to each other depth, as if the thread had called or returned.
+// TestKept decodes stacks with the results kept from the thread's last stack. The result must be the same as without
+// them. The test goes from each depth of a captured stack to each other depth, as if the thread had called or returned.
 func TestKept(t *testing.T) {
 	for _, g := range loadGoldens(t) {
 		t.Run(g.Version, func(t *testing.T) {
@@ -53,8 +53,9 @@ func TestKept(t *testing.T) {
 							t.Fatalf("%s: %d frames after %d, %d of them kept: another stack than alone",
 								g.Stacks[i].Thread, n-to, n-from, info.Reused)
 						}
-						// The innermost frame of either stack is not kept. With the rule of rescues, neither is the
-						// frame that it may be about.
+						// The innermost frame of the first stack is not kept, and the innermost frame of the second one
+						// is not reused. If the release hides the caller of a rescue, the frame that it may hide is not
+						// reused, either.
 						if want := n - max(from, to) - 1; info.Reused > want {
 							t.Fatalf("%s: %d of %d frames kept", g.Stacks[i].Thread, info.Reused, want)
 						}
@@ -69,8 +70,7 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// TestKeptIsForgotten: if something other than the inner frames may have changed, the Decoder takes over no kept
-// frames.
+// TestKeptIsForgotten changes more than the inner frames of a stack. The Decoder must then reuse no kept frames.
 func TestKeptIsForgotten(t *testing.T) {
 	goldens := loadGoldens(t)
 	g := goldens[len(goldens)-1]
@@ -130,8 +130,8 @@ func TestKeptIsForgotten(t *testing.T) {
 	}
 }
 
-// TestKeptRules: if a made-up stack is cut in two at any frame, the inner part on top of the kept outer part gives the
-// whole stack.
+// TestKeptRules cuts a made-up stack in two at each frame. It keeps the results of the outer part, and decodes the
+// inner part on top of them. The result must be the same as for the whole stack.
 func TestKeptRules(t *testing.T) {
 	for _, release := range []string{"2.7.8", "3.3.11", "3.4.9", "4.0.2"} {
 		for _, frames := range [][]string{
@@ -147,8 +147,8 @@ func TestKeptRules(t *testing.T) {
 				t.Fatal(err)
 			}
 			for inner := 1; inner < len(all); inner++ {
-				// Decode the outer part alone, as the stack was before. The frames from the innermost one with code on
-				// are decoded again.
+				// Decode only the outer part, as if the inner part had not been called yet. Later, the innermost frame
+				// with code and the frames inward of it are decoded again.
 				first := outerFrames{old: true, final: true}
 				d.work = append([]frameWork(nil), all[inner:]...)
 				if err := d.internFrames(&Stack{}, &first); err != nil {

@@ -19,24 +19,27 @@ const (
 	iseqEnsure
 	iseqEval
 	iseqMain
-	// iseqPlain is code compiled by hand (2.6 and later). In 2.5 this number means the guard of a `defined?`.
+	// iseqPlain is the type of code that was compiled by hand (2.6 and later). In 2.5 this number means the guard of a
+	// `defined?`.
 	iseqPlain
 	iseqTypes
 )
 
-// maxNesting limits the blocks within blocks of a label, and the walk to the code around an iseq.
+// maxNesting limits how deep blocks within blocks are followed: in a label, and from an iseq outward to the code around
+// it.
 const maxNesting = 256
 
-// labelPlan is the label of an iseq without the class of its method, which depends on the frame.
+// labelPlan is the label of an iseq, but without the class of its method. The class is added for each frame, because it
+// depends on the frame.
 type labelPlan struct {
 	// prefix is "block in " or similar, or "" if the code is no block. base is the name that follows prefix.
 	prefix, base string
-	// qualify is true if base is a method's name that needs its class in front.
+	// qualify is true if base is the name of a method and needs the method's class in front.
 	qualify bool
 }
 
-// planLabel finds the label that 3.4 gives the iseq at addr, also on older releases. body is the iseq's body
-// (docs/internals/code.md#labels).
+// planLabel finds the label of the iseq at addr, as Ruby 3.4 shows it. It does so on older releases, too. body is the
+// iseq's body (docs/internals/code.md#labels).
 func (d *loader) planLabel(addr attach.Address, body []byte) (labelPlan, error) {
 	var p labelPlan
 	for range maxNesting {
@@ -79,7 +82,7 @@ func (d *loader) planLabel(addr attach.Address, body []byte) (labelPlan, error) 
 	return p, fmt.Errorf("the code at %s is nested in more than %d others", addr, maxNesting)
 }
 
-// stored completes the plan with the label that an iseq itself carries.
+// stored completes the plan with the label that is stored in the iseq.
 func (p labelPlan) stored(d *loader, body []byte, qualify bool) (labelPlan, error) {
 	var err error
 	p.base, err = d.Objects.Text(view.U64(body[d.o.bodyLabel:]))
@@ -87,7 +90,8 @@ func (p labelPlan) stored(d *loader, body []byte, qualify bool) (labelPlan, erro
 	return p, err
 }
 
-// localISeq walks from a block to the code that holds its outermost locals and counts the blocks on the way.
+// localISeq walks from a block outward to the code with the block's outermost local variables. It counts the blocks on
+// the way.
 func (d *loader) localISeq(addr attach.Address, body []byte) (levels int, outer attach.Address, outerBody []byte, err error) {
 	local := attach.Address(view.U64(body[d.o.bodyLocal:]))
 	for range maxNesting {

@@ -12,13 +12,13 @@ import (
 // maxLineEntries limits the line table of one iseq, in entries.
 const maxLineEntries = 1 << 18
 
-// lineTable says for each instruction of an iseq which line it belongs to.
+// lineTable maps each instruction of an iseq to its line.
 type lineTable struct {
 	lines []int32
-	// positions are the first instructions of the entries, in ascending order. It is nil from 2.6 on.
+	// positions has the position of the first instruction of each entry, in ascending order. It is nil from 2.6 on.
 	positions []uint32
-	// immediate and blocks are the succinct index of 2.6 and later. For a position in the code, it gives the number of
-	// entries that begin at or before it.
+	// immediate and blocks are the succinct index of 2.6 and later (a compact table of bits). It says how many entries
+	// begin at or before a position in the code.
 	immediate []uint64
 	blocks    []byte
 }
@@ -56,8 +56,8 @@ func (d *loader) readLines(body []byte, iseqSize uint32) (lineTable, error) {
 	return t, nil
 }
 
-// readIndex reads the succinct index. The first 54 positions are in up to six words, with nine ranks of seven bits
-// each. Blocks of 512 positions follow.
+// readIndex reads the succinct index. It begins with up to six words for the first 54 positions. Each word has nine
+// ranks of seven bits. Blocks follow, each for 512 positions. A rank is the number of entries up to a position.
 func (d *loader) readIndex(t *lineTable, at attach.Address, iseqSize uint32) error {
 	words := min(succImmediateWords, (int(iseqSize)+8)/9)
 	blocks := 0
@@ -91,7 +91,8 @@ func (t *lineTable) line(pos uint32) int32 {
 	} else {
 		i = t.rank(pos)
 	}
-	// A position before the first entry belongs to it. An intact table has no position past its last entry.
+	// A position before the first entry gets the line of the first entry. An intact table has no position past its last
+	// entry.
 	return t.lines[min(max(i-1, 0), len(t.lines)-1)]
 }
 

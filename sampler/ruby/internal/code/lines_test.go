@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// buildIndex makes the succinct index of positions, as in Ruby's compile.c, for an iseq of size words.
+// buildIndex makes the succinct index of entries at these positions, as Ruby's compile.c does. The iseq has size words.
 func buildIndex(positions []uint32, size uint32) (immediate []uint64, blocks []byte) {
 	rank := func(pos uint32) uint64 {
 		return uint64(sort.Search(len(positions), func(i int) bool { return positions[i] > pos }))
@@ -39,7 +39,8 @@ func buildIndex(positions []uint32, size uint32) (immediate []uint64, blocks []b
 	return immediate, blocks
 }
 
-// TestLines: the succinct index, and the plain index of 2.5, give the same lines as a walk over the positions.
+// TestLines compares two indexes with a walk over the positions: the succinct index, and the plain index of 2.5. All
+// must find the same lines.
 func TestLines(t *testing.T) {
 	rng := rand.New(rand.NewSource(1))
 	for range 300 {
@@ -50,7 +51,7 @@ func TestLines(t *testing.T) {
 				positions = append(positions, p)
 			}
 		}
-		// Ranks of the first words have 7 bits. This limits the entries before position 54.
+		// The test makes few enough entries: the ranks of the first 54 positions have only 7 bits.
 		lines := make([]int32, len(positions))
 		for i := range lines {
 			lines[i] = rng.Int31() - 1<<30
@@ -67,7 +68,7 @@ func TestLines(t *testing.T) {
 				t.Fatalf("plain: position %d: got line %d, want %d", pos, got, lines[i])
 			}
 		}
-		// An impossible position gives any line of the table, and no panic.
+		// A position past the end of the code gets any line of the table. It must not cause a panic.
 		for _, pos := range []uint32{size, size + 9, size + 600, 1 << 20} {
 			if !slices.Contains(lines, succinct.line(pos)) {
 				t.Fatalf("position %d of %d has a line of no entry", pos, size)

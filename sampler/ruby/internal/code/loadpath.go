@@ -15,7 +15,8 @@ const (
 	loadPathEvery = 1_000_000_000
 )
 
-// loadPathVersion changes with the entries of $LOAD_PATH. Code that was decoded before may have another origin then.
+// loadPathVersion changes whenever the entries of $LOAD_PATH change. Code that was decoded before may then have another
+// origin (program, gem or standard library).
 type loadPathVersion uint64
 
 // loadPathState is what is known of the target's $LOAD_PATH.
@@ -23,13 +24,13 @@ type loadPathState struct {
 	read    bool // it was tried at least once
 	checked int64
 	version loadPathVersion
-	// entries are the words of the array as last read: the addresses of its Strings.
+	// entries are the words of the Array $LOAD_PATH when it was last read: the addresses of its Strings.
 	entries []byte
 	origins origins
 }
 
-// refreshLoadPath reads $LOAD_PATH if loadPathEvery has passed. If it cannot be read, origins still use the last known
-// path, or at first the usual layout of folders.
+// refreshLoadPath reads $LOAD_PATH if loadPathEvery has passed. If it cannot be read, the last known entries stay in
+// use. If it was never read, origins are guessed from the usual layout of folders.
 func (d *validator) refreshLoadPath(nowNS int64) {
 	s := &d.loadPath
 	if s.read && nowNS-s.checked < loadPathEvery && nowNS >= s.checked {
@@ -54,8 +55,8 @@ func (d *validator) refreshLoadPath(nowNS int64) {
 	clear(d.frameIDs)
 }
 
-// readLoadPath reads the entries. words is nil if they have not changed. An entry that is not a String becomes "",
-// because only Ruby can call to_path on it.
+// readLoadPath reads the entries of $LOAD_PATH. words is nil if they have not changed. An entry that is not a String
+// becomes "": its path is what its method to_path returns, and ddtop cannot call this method.
 func (d *validator) readLoadPath() (words []byte, list []string, err error) {
 	v, err := d.loadPathValue()
 	if err != nil {

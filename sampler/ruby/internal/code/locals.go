@@ -12,8 +12,8 @@ import (
 // maxLocals limits the local variables of one piece of code.
 const maxLocals = 1 << 12
 
-// Locals are the names of the local variables of a piece of code, parameters first. Ruby's own variables have the
-// name "".
+// Locals are the names of the local variables of a piece of code, parameters first. Variables that Ruby itself has
+// added have the name "".
 type Locals struct{ names []string }
 
 // Names returns the names of the variables, in the order in which a frame keeps them. They must not be changed.
@@ -27,11 +27,11 @@ func (l *Locals) At(ep attach.Address, i int) attach.Address {
 	return ep - attach.Address(len(l.names)-i+2)*8
 }
 
-// Scope is a control frame of Ruby code with its receiver and its own local variables. A block can also use the
-// variables of the code around it. They belong to the frame of that code, while it runs.
+// Scope is a control frame of Ruby code with its receiver and its own local variables. If the code is a block, it can
+// also use the variables of the code around it. They belong to the frame of that code while that frame exists.
 type Scope struct {
-	// Frame is the index among the control frames. The innermost is 0. ISeq is the address of the code: see
-	// Decoder.Known.
+	// Frame is the index of the scope's frame among the control frames, of which the innermost is 0. ISeq is the
+	// address of the code: see Decoder.Known.
 	Frame    int
 	ISeq, EP attach.Address
 	Self     uint64
@@ -43,8 +43,8 @@ type Scope struct {
 // Handler reports whether the scope's code is a rescue or an ensure.
 func (s *Scope) Handler() bool { return s.typ.handler() }
 
-// Scopes returns the scopes of the control frames that run Ruby code, innermost first. It reuses the memory of into.
-// The stack must have been decoded recently. The errors are the same as Decode's.
+// Scopes returns a Scope for each control frame that runs Ruby code, innermost first. It reuses the memory of into. The
+// stack must have been decoded recently. The errors are the same as Decode's.
 func (d *classifier) Scopes(frames []byte, into []Scope) ([]Scope, error) {
 	for range maxDecodeTries {
 		d.view.Reset()
@@ -94,7 +94,8 @@ func (d *classifier) scopes(frames []byte, into []Scope) ([]Scope, error) {
 	return into, missing
 }
 
-// localsOf returns the local variables of an iseq. They are cached with the iseq, and checked like its names.
+// localsOf returns the local variables of an iseq. They are cached with the iseq, and compared with memory like the
+// iseq's names.
 func (d *loader) localsOf(q *iseq) (*Locals, error) {
 	if q.locals != nil {
 		return q.locals, nil

@@ -10,7 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Kinds of internal objects, flags>>12 & 15 of a T_IMEMO (imemo_type). Kinds below 8 are the same from 2.5 to head.
+// Kinds of internal objects (T_IMEMO). The kind is the bits flags>>12 & 15 (imemo_type). Kinds below 8 are the same
+// from 2.5 to head.
 const (
 	imemoShift = 12
 	imemoCref  = 1
@@ -28,14 +29,14 @@ const (
 const (
 	// envLocal is set in the flags of the outermost environment of a method.
 	envLocal = 2
-	// envEscaped marks an environment that has moved to the heap. There it does not change.
+	// envEscaped marks an environment that has moved to the heap. Its address then stays the same.
 	envEscaped = 4
-	// maxEnvs limits the walk from a block's environment to its method's.
+	// maxEnvs limits the environments on the walk from a block's environment outward to the environment of its method.
 	maxEnvs = 256
 )
 
-// methodEntry is the object to which the first word of an environment refers. It is a method entry, special variables
-// that lead to a method entry, or an object that names no method.
+// methodEntry is the object to which the first word of an environment refers. It can be a method entry, or special
+// variables ($~ and $_) that lead to a method entry. It can also be an object that names no method.
 type methodEntry struct {
 	validity
 	addr uint64
@@ -43,23 +44,23 @@ type methodEntry struct {
 	kind  methodEntryKind
 	label string // qualified name of the definition
 	name  string // the definition's name, without the class
-	// likeC is true if frames of this method are shown like C functions: with the name in the method's definition.
-	// Other frames have the name of their iseq.
+	// likeC is true if frames of this method are shown like C functions. They then have the name in the method's
+	// definition, while other frames have the name of their iseq.
 	likeC bool
 	owner uint64
 	// called is the ID by which the method is called, and original the ID in its definition. They differ for an alias.
 	called, original uint64
-	// named is the generation in which the label was last confirmed. If witnesses is nil, comparing memory cannot
-	// confirm the name of the class. Then the name is read again.
+	// named is the generation in which the name in the label was last confirmed. If witnesses is nil, comparing memory
+	// cannot confirm the name of the class. Then the name is read again in each generation.
 	named generation
 	// final is true if the label can't change.
 	final bool
-	// The field next is the method entry that a special variable leads to. It is zero if there is none. code is the
-	// iseq of the frame for which the special variable was read.
+	// The field next is the method entry to which special variables ($~ and $_) lead. It is zero if there is none. code
+	// is the iseq of the frame for which the special variables were read.
 	next  uint64
 	code  attach.Address
 	bytes int // the result of cost
-	// qualified maps the method's other names (aliases) to labels with the class.
+	// qualified maps each other name of the method (an alias) to the label with the class and this name.
 	qualified map[string]string
 }
 
@@ -92,7 +93,8 @@ func (d *loader) loadMethodEntry(v uint64) (*methodEntry, error) {
 		h.kind = kindScope
 		return h, nil
 	}
-	// Ruby puts nothing else there. So the object was moved or freed, and another object is in its place.
+	// Ruby stores no other kind of object in an environment. So the method entry was moved or freed, and another object
+	// is in its place.
 	return nil, heap.WrongType(attach.Address(v), "method entry", heap.TypeMoved)
 }
 
@@ -132,8 +134,8 @@ func (d *loader) loadMethod(h *methodEntry) error {
 	return err
 }
 
-// qualify returns name as a label with this method's class. It is needed because an iseq's own name can differ from
-// the method's (aliases).
+// qualify returns the label of this method's class and the given name. The name is a parameter, because the name of an
+// iseq can differ from the method's name (aliases).
 func (d *loader) qualify(h *methodEntry, name string) (string, error) {
 	if name == h.name {
 		return h.label, nil
@@ -178,8 +180,8 @@ func envIn(b []byte) env {
 	return env{me: view.U64(b), specval: view.U64(b[8:]), flags: view.U64(b[16:])}
 }
 
-// envAt returns an environment. If it is on the VM stack, it was read along with the frames. Otherwise it has outlived
-// its frame and is on the heap, and envAt reads it from the target.
+// envAt returns an environment. An environment on the VM stack was read together with the frames. An environment that
+// has outlived its frame is on the heap, and envAt reads it from the target.
 func (d *environments) envAt(raw *Stack, ep attach.Address) (env, error) {
 	if raw.holds(ep) {
 		e := raw.envOf(ep)
@@ -201,8 +203,8 @@ func (d *environments) envAt(raw *Stack, ep attach.Address) (env, error) {
 // envKey identifies an environment on the heap, and the iseq of the frames that use it.
 type envKey struct{ ep, code attach.Address }
 
-// envMethod is the method that methodOf found when it started at an environment on the heap. The validity has the
-// memory that led to the method.
+// envMethod is the method that methodOf found when it started at an environment on the heap. Its validity has the
+// memory of the environments on the way to the method.
 type envMethod struct {
 	validity
 	entry *methodEntry // nil if there is none
@@ -216,13 +218,13 @@ type envPlace struct {
 
 func (e *envMethod) cost() int { return keptEntry + len(e.read)*int(unsafe.Sizeof(envPlace{})) }
 
-// drop does nothing, because the environment is walked again when it is next met.
+// drop keeps the entry. If the entry is not valid, methodOf walks the environments again and replaces it.
 func (e *envMethod) drop(*loader) bool { return false }
 
 // methodOf finds the method of a frame as rb_vm_frame_method_entry does: it goes from the frame's environment outward
 // to the method's environment. It returns nil if there is no method (a class body, the top level). code is the frame's
-// iseq. ofMethod is true if the code belongs to a method. Then its environment must have a method entry. A scope in
-// this place (imemo_cref) means that memory has changed, and methodOf returns an error.
+// iseq. ofMethod is true if the code belongs to a method. Then the method's environment must name a method entry. If it
+// names a scope instead (imemo_cref), memory has changed, and methodOf returns an error.
 func (d *environments) methodOf(raw *Stack, ep attach.Address, code attach.Address, ofMethod bool) (*methodEntry, error) {
 	var start attach.Address // the first environment on the heap
 	d.chain = d.chain[:0]
@@ -257,15 +259,15 @@ func (d *environments) methodOf(raw *Stack, ep attach.Address, code attach.Addre
 	return nil, view.Unreadable(ep, envSize)
 }
 
-// methodAt returns the method that one environment names. done is true if the search ends here, with or without a
-// method.
+// methodAt returns the method that one environment names. done is true if the walk outward ends at this environment,
+// with or without a method.
 func (d *environments) methodAt(e env, code attach.Address, ofMethod bool) (h *methodEntry, done bool, err error) {
 	local := e.flags&envLocal != 0
 	if e.me == 0 {
 		if local && ofMethod && e.flags&envEscaped == 0 {
-			// A method's own environment always names the method (vm_push_frame), from 2.5 to head. Only the copy on
-			// the heap of an isolated block need not, and this is no copy. So this environment was read before the
-			// frame was pushed.
+			// A method's own environment always names the method (vm_push_frame), from 2.5 to head. The only exception
+			// is the copy of an isolated block's environment on the heap. This environment is on the stack. So it was
+			// read before the frame was pushed.
 			return nil, false, heap.WrongType(attach.Address(e.me), "method entry", heap.NotHeap)
 		}
 		return nil, local, nil
@@ -290,8 +292,8 @@ func (d *environments) methodAt(e env, code attach.Address, ofMethod bool) (h *m
 	return h, true, nil
 }
 
-// keepEnv caches the method that an environment leads to. It caches nothing if an environment on the way is on a VM
-// stack, because such an environment disappears with its frame.
+// keepEnv caches the method to which an environment on the heap leads. It caches nothing if an environment on the way
+// is on a VM stack, because that environment disappears with its frame.
 func (d *environments) keepEnv(key envKey, h *methodEntry) {
 	for _, p := range d.chain {
 		if p.flags&envEscaped == 0 {
@@ -316,8 +318,8 @@ func (d *environments) keepEnv(key envKey, h *methodEntry) {
 	d.use(&m.validity, m)
 }
 
-// useEnv returns the method cached for an environment. methodEntryAt checks the method entry itself, as for methods
-// that were not cached here.
+// useEnv returns the method that is cached for an environment. methodEntryAt then checks that the method entry is
+// unchanged, as for any other method.
 func (d *environments) useEnv(m *envMethod) (*methodEntry, error) {
 	d.use(&m.validity, m)
 	if m.entry == nil {
@@ -330,7 +332,7 @@ func (d *environments) useEnv(m *envMethod) (*methodEntry, error) {
 	return h, err
 }
 
-// DefinedName returns the name in the definition of a method entry. It reads memory through the parameter objects.
+// DefinedName returns the name in the definition of a method entry. It reads the target's memory through objects.
 func DefinedName(objects *heap.Objects, entry attach.Address) (string, error) {
 	definition, err := objects.View.Word(entry + meDef)
 	if err != nil {

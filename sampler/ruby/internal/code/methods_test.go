@@ -10,9 +10,10 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// TestKeptEnvironment: a method that was found by an environment on the heap is kept until the next collection. Then
-// ddtop compares it with memory, and keeps it if memory is unchanged. Most generations begin by the clock, without a
-// collection. So the generation's number differs from the number of the list in use.
+// TestKeptEnvironment finds a method through an environment on the heap. The result must be kept until the next
+// collection, and after it if memory is unchanged. The Decoder starts a new generation each second, also without a
+// collection, but a new list of entries in use (cache.hot) only after a collection. So the test runs with different
+// numbers of both.
 func TestKeptEnvironment(t *testing.T) {
 	const ep, timed, cycles = attach.Address(0x8010), 5, 4
 	memory := new(memtest.Pages)

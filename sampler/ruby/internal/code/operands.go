@@ -12,26 +12,26 @@ import (
 const maxOperands = 1 << 10
 
 const (
-	// imemoConstant in the bits of imemoKind means a cache of a constant (imemo_constcache of internal/imemo.h, 3.0 to
-	// 4.0). The constant is its second word.
+	// imemoConstant is the kind of an internal object that caches a constant (imemo_constcache of internal/imemo.h, 3.0
+	// to 4.0). The kind is in the bits imemoKind. The object's second word is the constant's value.
 	imemoKind, imemoConstant = 15 << 12, 13 << 12
-	// Up to 2.7 an inline cache has the constant at constant27 (iseq_inline_cache_entry, vm_core.h). The data of a call
-	// have the method's ID at call27 (rb_call_data).
-	// A global variable's entry has the ID at global27 (rb_global_entry, variable.c).
+	// Offsets up to 2.7. constant27 is the place of a constant's value in its inline cache (iseq_inline_cache_entry,
+	// vm_core.h). call27 is the place of the method's ID in the data of a call (rb_call_data). global27 is the place of
+	// the ID in a global variable's entry (rb_global_entry, variable.c).
 	constant27, call27, global27 = 16, 64, 8
-	// From 3.0 on the first word of the data of a call has callTag, and the method's ID above callShift
-	// (vm_callinfo.h).
+	// From 3.0 on, the first word of a call's data has the bit callTag. The method's ID is in the bits from callShift
+	// on (vm_callinfo.h).
 	callTag, callShift = 1, 32
 )
 
 // Operands are what the instructions of a piece of code refer to.
 type Operands struct {
-	// Calls are the names of the methods that the code calls. Constants are the objects of the constants that it has
+	// Calls are the names of the methods that the code calls. Constants are the values of the constants that it has
 	// used.
 	Calls     []string
 	Constants []uint64
-	// words are all words of the code. globals are IDs of global variables, which 2.7 keeps outside of the code.
-	// places and blocks are indexes in the slice words: of each name in Calls, and of each reference to a block.
+	// words are all words of the code. globals are the IDs of its global variables, which 2.7 keeps outside the code.
+	// places has the index in words of each name in Calls. blocks has the index in words of each reference to a block.
 	words, globals []uint64
 	places, blocks []int
 }
@@ -42,7 +42,8 @@ func (o *Operands) Names(id uint64) bool {
 }
 
 // Operands reads what the code of an iseq refers to. Call it within Objects.Read. It treats each word of the code as a
-// possible operand. Addresses of instructions do no harm: the machine code there does not look like a method's ID.
+// possible operand. Some words are addresses of instructions. They do no harm, because the machine code there does not
+// look like the data of a call.
 func (d *classifier) Operands(iseq attach.Address, into *Operands) error {
 	into.Calls, into.Constants, into.words = into.Calls[:0], into.Constants[:0], into.words[:0]
 	into.globals, into.places, into.blocks = into.globals[:0], into.places[:0], into.blocks[:0]
@@ -80,7 +81,8 @@ func (d *classifier) Operands(iseq attach.Address, into *Operands) error {
 	return missing
 }
 
-// operand reads what may be the data of a call, or the inline cache of a constant.
+// operand reads the word at the address at, to which a word of the code refers. This may be the data of a call, a
+// block, or the inline cache of a constant.
 func (d *classifier) operand(at uint64, into *Operands) error {
 	v := d.Objects.View
 	word, err := v.Word(attach.Address(at))
@@ -100,13 +102,13 @@ func (d *classifier) operand(at uint64, into *Operands) error {
 	return err
 }
 
-// isBlock reports whether a word is the first word of an iseq.
+// isBlock reports whether a word is the first word of an iseq. A word of code that refers to an iseq refers to a block.
 func isBlock(word uint64) bool {
 	return word&(heap.TypeMask|imemoKind) == heap.TypeImemo|imemoISeq<<imemoShift
 }
 
-// constant returns the constant that an inline cache of 3.0 or later has, from the cache's first word. It is zero if
-// there is none.
+// constant returns the value of a constant from the first word of its inline cache, in 3.0 and later. It returns zero
+// if the cache is empty, or if this is no such cache.
 func (d *classifier) constant(word uint64) (uint64, error) {
 	if !d.Objects.IsObject(word) {
 		return 0, nil

@@ -31,8 +31,8 @@ type originPrefix struct {
 	site   bool // the first name in the path below dir is the library's
 }
 
-// newOrigins makes the prefixes from a $LOAD_PATH. api is the release's RbConfig "ruby_version", up to its second dot
-// at least ("3.4.").
+// newOrigins makes the prefixes from a $LOAD_PATH. api is the beginning of the release's RbConfig "ruby_version", at
+// least up to its second dot ("3.4.").
 func newOrigins(loadPath []string, api string) origins {
 	var o origins
 	seen := make(map[string]bool)
@@ -58,8 +58,8 @@ func newOrigins(loadPath []string, api string) origins {
 		}
 	}
 	if !o.stdlib && lastSite >= 0 {
-		// Fedora's folders of the standard library have no version in their name. But they are always the two behind
-		// the folders for sites and vendors (ruby_init_loadpath in ruby.c).
+		// Fedora's folders of the standard library have no version in their names. But they always come directly after
+		// the folders for sites and vendors: two entries (ruby_init_loadpath in ruby.c).
 		for _, entry := range loadPath[lastSite+1 : min(lastSite+3, len(loadPath))] {
 			for i := range o.prefixes {
 				if p := &o.prefixes[i]; p.dir == path.Clean(entry) && p.origin == sampler.OriginApp {
@@ -72,7 +72,7 @@ func newOrigins(loadPath []string, api string) origins {
 	return o
 }
 
-// of returns the origin and the gem of Ruby code with the given path and absolute path.
+// of returns the origin of Ruby code, and the name of its gem. name is the code's path, and abs its absolute path.
 func (o *origins) of(name, abs string) (sampler.Origin, string) {
 	switch {
 	case strings.HasPrefix(name, internalPrefix):
@@ -80,7 +80,8 @@ func (o *origins) of(name, abs string) (sampler.Origin, string) {
 	case strings.HasPrefix(name, "(eval"):
 		return o.ofEval(name, abs)
 	case abs != "":
-		// If a load path goes through a symbolic link, only the path contains it, not the absolute path.
+		// If an entry of $LOAD_PATH goes through a symbolic link, only the path begins with this entry. The absolute
+		// path does not.
 		origin, gem := o.byFile(abs)
 		if origin == sampler.OriginApp && path.IsAbs(name) && name != abs {
 			return o.byFile(name)
@@ -94,8 +95,8 @@ func (o *origins) of(name, abs string) (sampler.Origin, string) {
 	return sampler.OriginEval, ""
 }
 
-// ofEval returns the origin of evaluated code that names no file. It is the origin of the file that evaluates it, if
-// Ruby names this file. From 3.3 on the path names it, in 2.7 the absolute path.
+// ofEval returns the origin of evaluated code (eval) that names no file. It is the origin of the file that called eval,
+// if Ruby names this file. From 3.3 on the file is in the code's path, in 2.7 it is the absolute path.
 func (o *origins) ofEval(name, abs string) (sampler.Origin, string) {
 	file, ok := sampler.EvalFile(name)
 	switch {
@@ -156,8 +157,8 @@ func isSite(dir string) bool {
 	return slices.ContainsFunc(siteMarks[:], func(mark string) bool { return strings.Contains(dir+"/", mark) })
 }
 
-// siteOrigin returns the origin of code below site_ruby or vendor_ruby. RubyGems and Bundler count as part of Ruby,
-// although distributions and "gem update --system" install them there.
+// siteOrigin returns the origin of code below site_ruby or vendor_ruby. Code there belongs to a gem, except RubyGems
+// and Bundler. These count as part of Ruby, although distributions and "gem update --system" install them there.
 func siteOrigin(rest string) (sampler.Origin, string) {
 	name := ""
 	for part := range strings.SplitSeq(strings.TrimPrefix(rest, "/"), "/") {
@@ -205,8 +206,8 @@ func gemOf(file string) (dir, gem string) {
 }
 
 // splitGem splits a gem's full name, NAME-VERSION or NAME-VERSION-PLATFORM (Gem::Specification#full_name). Names and
-// platforms can both hold hyphens and digits. The version is the first part of digits and dots that ends the name or
-// is followed by a platform.
+// platforms can both have hyphens and digits. The version is the first part of digits and dots that is the end of the
+// name, or that a platform follows.
 func splitGem(full string) (name, version string) {
 	for i := 1; i < len(full)-1; i++ {
 		if full[i] != '-' {
@@ -249,7 +250,8 @@ func isVersion(s string) bool {
 	return true
 }
 
-// platforms are the beginnings of Gem::Platform's names: a CPU, or a system without one.
+// platforms are the beginnings of the names of Gem::Platform. Each is a CPU, or a system whose name comes without a
+// CPU.
 var platforms = [...]string{"x86", "x64", "i386", "i486", "i586", "i686", "arm", "aarch64", "universal", "java", "jruby", "ruby",
 	"ppc", "powerpc", "s390", "riscv", "loongarch", "mips", "sparc", "mswin", "mingw", "wasm", "dalvik", "dotnet"}
 

@@ -75,15 +75,15 @@ func TestOrigins(t *testing.T) {
 		{debian, "", "/var/lib/gems/3.1.0/gems/rack-2.2.7/lib/rack.rb", sampler.OriginGem, "rack 2.2.7"},
 		{debian, "", "/usr/share/rubygems-integration/all/gems/rake-13.0.6/exe/rake", sampler.OriginGem, "rake 13.0.6"},
 		{debian, "", "/srv/bundle/ruby/3.1.0/bundler/gems/rails-1a2b3c4d5e6f/activerecord/lib/a.rb", sampler.OriginGem, "rails 1a2b3c4d5e6f"},
-		// The path is not on the load path, but within the program's folder.
+		// The load path does not contain this file, but its path has a gem's folder.
 		{debian, "", "/srv/shop/lib/vendor/gems/tiny-0.1/lib/tiny.rb", sampler.OriginGem, "tiny 0.1"},
-		// A gem's own test fixtures look like gems.
+		// A gem's test files can contain gems. The innermost one counts.
 		{debian, "", "/var/lib/gems/3.1.0/gems/rack-2.2.7/test/gems/inner-1.0/a.rb", sampler.OriginGem, "inner 1.0"},
 		{fedora, "", "/usr/share/ruby/json.rb", sampler.OriginStdlib, ""},
 		{fedora, "", "/usr/lib64/ruby/rbconfig.rb", sampler.OriginStdlib, ""},
 		{fedora, "", "/usr/share/ruby/vendor_ruby/rack.rb", sampler.OriginGem, "rack"},
 		{fedora, "", "/opt/shop/a.rb", sampler.OriginApp, ""},
-		// The load path has the file through a symbolic link.
+		// The load path has this file's folder through a symbolic link.
 		{[]string{"/opt/ruby/lib/ruby/3.1.0"}, "/opt/ruby/lib/ruby/3.1.0/set.rb", "/opt/ruby-3.1.7/lib/ruby/3.1.0/set.rb", sampler.OriginStdlib, ""},
 		// The load path could not be read.
 		{nil, "", "/usr/lib/ruby/3.4.0/set.rb", sampler.OriginStdlib, ""},
@@ -100,7 +100,7 @@ func TestOrigins(t *testing.T) {
 	}
 }
 
-// FuzzOrigins: no path causes a panic when it is split.
+// FuzzOrigins splits any paths. None may cause a panic.
 func FuzzOrigins(f *testing.F) {
 	f.Add("/gems/gems/a-1/x", "/a/bundler/gems/b-0123456789/", "/usr/lib/ruby/vendor_ruby")
 	f.Add("//gems//", "/gems/-1-/", "/site_ruby/")

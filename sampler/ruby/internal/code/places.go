@@ -5,9 +5,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
-// Offsets that are the same on every release from 2.5 to head, on x86_64 and aarch64. They were measured on running
-// processes (docs/internals/stacks.md#control-frames and the following sections,
-// docs/internals/code.md#method-entries).
+// Offsets that are the same on every release from 2.5 to head, on x86_64 and aarch64. They were measured in running
+// processes. See docs/internals/stacks.md#control-frames and the sections after it, and
+// docs/internals/code.md#method-entries.
 const (
 	// Offsets in rb_control_frame_t.
 	FramePC, FrameSP, FrameISeq, FrameSelf, FrameEP = 0, 8, 16, 24, 32
@@ -15,7 +15,8 @@ const (
 	jitFramePC, JITFrameISeq = 0, 8
 	// An environment has three words: method, outer environment and flags. ep points to the flags.
 	envBelow, envSize = 16, 24
-	// The offset of the body in rb_iseq_t, and the size of its head, which proves that it is an iseq.
+	// The offset of the body in rb_iseq_t, and the size of the head of rb_iseq_t. The head shows that the object is an
+	// iseq.
 	iseqBody, iseqHead = 16, 24
 	// Offsets in rb_callable_method_entry_t, and its size.
 	meDef, meCalledID, meOwner, meSize = 16, 24, 32, 40
@@ -23,7 +24,8 @@ const (
 	defType, defBody, defOriginalID, defSize = 0, 8, 32, 40
 	// Offset in vm_svar.
 	svarCrefOrMe = 8
-	// Sizes in succ_dict_block (bytes, positions) and in succ_index_table (words, positions).
+	// Sizes of parts of the succinct index: succ_dict_block (in bytes, in positions) and succ_index_table (in words, in
+	// positions).
 	succBlockSize, succImmediateWords, succImmediate, succBlockBits = 80, 6, 54, 512
 )
 
@@ -61,14 +63,14 @@ type Places struct {
 	// A field of rb_execution_context_t.
 	ecErrinfo int `layout:"rb_execution_context_struct.errinfo"`
 
-	// vmLoadPath is the offset of $LOAD_PATH in the VM. From 4.0 on it is in a box, at boxLoadPath. This is the main
-	// box, or the root box if there is no main box yet.
+	// vmLoadPath is the offset of $LOAD_PATH in the VM. From 4.0 on, $LOAD_PATH is at boxLoadPath in a box instead.
+	// This is the main box, or the root box if there is no main box yet.
 	vmLoadPath  int `layout:"rb_vm_struct.load_path,optional"`
 	boxLoadPath int `layout:"rb_box_struct.load_path,optional"`
 	vmMainBox   int `layout:"rb_vm_struct.main_box,optional"`
 	vmRootBox   int `layout:"rb_vm_struct.root_box,optional"`
 
-	// The encoding of frame kinds and attributes. Layout tables do not have it, so Complete sets it.
+	// The bits that mark the kinds and attributes of frames. Layout tables lack them, so Complete sets them.
 	cTrace                            uint32
 	magicMask, magicCFunc, magicDummy uint64
 }

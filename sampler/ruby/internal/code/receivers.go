@@ -9,36 +9,38 @@ import (
 )
 
 const (
-	// firstLocal is the least distance of a local variable from the environment's pointer, in words (VM_ENV_DATA_SIZE,
-	// vm_core.h). A word below maxDistance counts as such a distance. IDs of variables are larger.
+	// firstLocal is the smallest distance of a local variable from the environment's pointer, in words
+	// (VM_ENV_DATA_SIZE, vm_core.h). A word of the code below maxDistance is such a distance. Larger words are IDs of
+	// variables or addresses.
 	firstLocal, maxDistance = 3, 1 << 8
-	// maxBlocks limits how deep blocks within blocks are read. maxCodes limits the pieces of code that one call of
+	// maxBlocks limits how deep blocks within blocks are followed. maxCodes limits how many pieces of code one call of
 	// Receivers reads.
 	maxBlocks, maxCodes = 2, 64
 	// AnyLevel is the value of Receiver.Level if the code does not show whether the level is 0 or 1.
 	AnyLevel = -1
 )
 
-// runsBlock are methods that call their block at once, in the same thread.
+// runsBlock are methods that call their block at once, in the same thread. So their block runs as a part of the code
+// around it.
 var runsBlock = []string{"loop", "synchronize", "mon_synchronize", "mu_synchronize", "timeout", "handle_interrupt", "catch", "tap"}
 
 // Receiver is a variable or constant on which code calls a method without arguments.
 type Receiver struct {
-	// Name and ID belong to an instance, class or global variable. Name is empty for other receivers.
+	// Name and ID are set for an instance, class or global variable. For other receivers Name is empty.
 	Name string
 	ID   uint64
-	// Constant is the address of a constant's inline cache, or zero.
+	// Constant is the address of a constant's inline cache. It is zero for other receivers.
 	Constant attach.Address
-	// Local is the distance of a local variable from the environment's pointer, in words, or zero. Level is how many
-	// environments outward of the code the local variable is.
+	// Local is the distance of a local variable from the environment's pointer, in words. It is zero for other
+	// receivers. Level is how many environments outward of the code's own environment the variable is.
 	Local uint64
 	Level int
 }
 
-// Receivers reads the code of an iseq, and of blocks in it. list has the variables and constants on which that code
-// calls a method with one of the names. calls has the names of all methods that it calls. ops is a buffer. Call it
-// within Objects.Read. An instruction pushes the receiver, and the call is the next instruction. So a receiver is
-// known if there are no arguments.
+// Receivers reads the code of an iseq, and of the blocks in it that run at once. list has the variables and constants
+// on which this code calls a method with one of the names. calls has the names of all methods that the code calls. ops
+// is a buffer. Call Receivers within Objects.Read. The receiver is known only for calls without arguments, because the
+// instruction before the call then pushes the receiver.
 func (d *classifier) Receivers(iseq attach.Address, names []string, ops *Operands) (list []Receiver, calls []string, err error) {
 	type code struct {
 		iseq  attach.Address
@@ -81,8 +83,8 @@ func (d *classifier) Receivers(iseq attach.Address, names []string, ops *Operand
 	return list, calls, missing
 }
 
-// receiver finds out which variable or constant an instruction pushes. first and last are the two words before the
-// next instruction. They are the instruction's last two operands. If it has only one operand, first is the instruction
+// receiver finds out which variable or constant an instruction pushes. first and last are the instruction's last two
+// words. If the instruction has two operands, these are the operands. If it has only one, first is the instruction
 // itself.
 func (d *classifier) receiver(first, last uint64) (r Receiver, ok bool, err error) {
 	local := func(w uint64) bool { return w >= firstLocal && w < maxDistance }

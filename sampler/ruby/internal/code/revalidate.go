@@ -10,26 +10,29 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// The intervals at which cached entries are checked again, in ns. recheckBlind applies if the collector's progress is
-// unknown. A collection can free or move iseqs and methods (docs/internals/code.md#what-moves-and-goes-away). An
-// object that has survived oldAge collections is old (Ruby takes three). Only a major collection frees it.
+// recheckEvery is the interval at which cached entries are checked again, in ns. recheckBlind is the interval while the
+// collector's progress is unknown. Checks are needed because a collection can free or move iseqs and methods
+// (docs/internals/code.md#what-moves-and-goes-away). An object that has survived oldAge collections is old (Ruby itself
+// takes three). Only a major collection frees it.
 const (
 	recheckEvery = 1_000_000_000
 	recheckBlind = 100_000_000
 	oldAge       = 8
 )
 
-// generation counts, from 1 on, the events after which cached entries may need a check. It and the counters below have
-// types of their own, so that the compiler finds a mix-up.
+// generation counts, from 1 on, the events after which cached entries may need a check. This counter and the counters
+// below have different types, so that the compiler reports if one is used in place of another.
 type generation uint32
 
-// hotNumber counts the lists of entries in use. Each cycle of the target's collector begins a new list.
+// hotNumber counts the lists of recently used entries (cache.hot). Each cycle of the target's collector begins a new
+// list.
 type hotNumber uint32
 
 // decodeNumber counts the calls of Decode and Revalidate.
 type decodeNumber uint64
 
-// passNumber counts the passes over the frames of a stack. A Decode makes one pass for each fetch.
+// passNumber counts the passes over the frames of a stack. When a Decode has fetched missing memory, it makes another
+// pass.
 type passNumber uint64
 
 // collections counts the cycles of the target's collector.
@@ -40,14 +43,15 @@ type entry interface {
 	state() *validity
 	// cost is the approximate size of the entry, in bytes.
 	cost() int
-	// drop forgets an entry that has changed. It reports whether the current Decode may have used it.
+	// drop removes an entry from the cache, because its memory has changed. It returns true if the current Decode may
+	// have used the entry.
 	drop(d *loader) bool
 }
 
-// validity says what an entry was made from, and when this was last known to be unchanged in the target's memory.
+// validity has the memory from which an entry was made, and when this memory was last known to be unchanged.
 type validity struct {
-	// The field read is the memory of the entry itself, as it was read. witnesses is the memory of its names. While
-	// both are unchanged, the entry is valid.
+	// The field read is the memory of the entry itself, as it was read. witnesses describe the memory of its names. The
+	// entry is valid while both are unchanged in the target.
 	read      []memory
 	witnesses []heap.Witness
 	// missingNames is true if a name could not be read.
@@ -57,18 +61,18 @@ type validity struct {
 	generation generation
 	// dropped is true if the entry was removed from the cache.
 	dropped bool
-	// hot is the number of the latest list of entries in use (cache.hot) that has this entry.
+	// hot is the number of the latest list of recently used entries (cache.hot) to which this entry was added.
 	hot hotNumber
-	// loaded is the number of the Decode that read the entry. listed is the number of the last Decode that put it on
-	// the list of checks.
+	// loaded is the number of the Decode that read the entry. listed is the number of the last Decode that added it to
+	// cache.checks.
 	loaded, listed decodeNumber
 	// tried is the generation in which the entry was read.
 	tried generation
-	// born is the number of the target's collections at the time when the entry was read.
+	// born is how many collections the target had made when the entry was read.
 	born collections
 }
 
-// memory holds the bytes that were read at an address.
+// memory is the content of the target's memory at an address, as it was read.
 type memory struct {
 	at   attach.Address
 	says []byte
@@ -95,13 +99,13 @@ func (c *cache) collected() collections { return collections(c.gc.Count) }
 // old reports whether an entry has survived so many collections that only a major collection can free it.
 func (c *cache) old(v *validity) bool { return c.gc.Valid && c.collected()-v.born >= oldAge }
 
-// Proof says how long a decoded stack stays valid while its control frames do not change. The code that they name can
-// be freed, and other code can take its place.
+// Proof says how long a decoded stack stays valid while its control frames do not change. Its validity ends because the
+// code to which the frames refer can be freed, and other code can take its place.
 type Proof struct {
 	generation generation
 	loadPath   loadPathVersion
-	// old is true if all parts of the stack have survived oldAge collections. final is true if no later event can give
-	// its frames better names.
+	// old is true if all objects behind the stack have survived oldAge collections. final is true if all names are
+	// final: decoding again cannot find better names.
 	old, final bool
 }
 
@@ -118,14 +122,14 @@ func (d *validator) Holds(p Proof) bool {
 	return p.generation >= d.cycleAt || p.old && p.generation >= d.majorAt
 }
 
-// Generation returns a number that changes when Proofs may become invalid.
+// Generation returns a number that changes whenever a Proof may become invalid.
 func (d *validator) Generation() uint64 {
 	return uint64(d.generation)<<32 | uint64(uint32(d.loadPath.version))
 }
 
-// check reads the entries in d.checks again and drops those that have changed. The result same is true if the current
-// Decode has used no dropped entry. An entry that lacks a name is dropped as well, so that it is read again once per
-// generation.
+// check reads the memory of the entries in d.checks again, and drops the entries that have changed. same is true if the
+// current Decode has used no dropped entry. An entry that lacks a name is also dropped, so that ddtop tries to read the
+// name once per generation.
 func (d *validator) check() (same bool, err error) {
 	if len(d.checks) == 0 {
 		return true, nil
@@ -154,7 +158,7 @@ func (d *validator) check() (same bool, err error) {
 			take(m.at, len(m.says))
 		}
 	}
-	// All code of a file shares the path, and all methods of a class share its name. Read each only once.
+	// All code of a file shares the path, and all methods of a class share its name. Read each such name only once.
 	clear(d.shared)
 	d.order = d.order[:0]
 	for _, k := range d.checks {
@@ -197,22 +201,22 @@ func (d *validator) check() (same bool, err error) {
 	return same, nil
 }
 
-// tryAgain reports whether an entry that lacks a name must be read again, which happens once per generation.
+// tryAgain reports whether an entry that lacks a name must be read again. This happens once per generation.
 func (d *loader) tryAgain(v *validity) bool {
 	return v.missingNames && v.loaded != d.decode && v.tried != d.generation
 }
 
-// Revalidate tells the Decoder about the progress of the target's garbage collector. Call it once per tick, before
+// Revalidate informs the Decoder about the progress of the target's garbage collector. Call it once per tick, before
 // Decode. nowNS is CLOCK_MONOTONIC in ns. If objects may have been freed or moved since the last tick, cached entries
-// are compared with memory again. Entries in use are compared in one batch while the collector rests. Others are
-// compared when they next occur on a stack. Otherwise Revalidate costs nothing. The error means that the target cannot
-// be read.
+// are compared with memory again. Recently used entries are compared in one batch while the collector rests. Others are
+// compared when they next occur on a stack. If nothing may have been freed or moved, Revalidate reads nothing. The
+// error means that the target cannot be read.
 func (d *validator) Revalidate(nowNS int64, gc sampler.GC) error {
 	d.Objects.SetGC(gc)
 	age := nowNS - d.checkedNS
 	timed := age < 0 || age >= recheckEvery
-	// Code that was on a stack during marking may be garbage when the cycle ends. Code that is on a stack after
-	// marking stays until the next cycle.
+	// Code that was on a stack during marking may still be garbage when the cycle ends. Code that is on a stack after
+	// marking is not freed before the next cycle.
 	settled := !gc.Valid || !gc.During && (gc.Mode == sampler.GCIdle || gc.Mode == sampler.GCSweeping)
 	next := !gc.Valid || gc.Count != d.gc.Count
 	cycle := next || settled && !d.settled
@@ -242,8 +246,8 @@ func (d *validator) Revalidate(nowNS int64, gc sampler.GC) error {
 	if !cycle {
 		return nil
 	}
-	// An entry that is on no stack right now may be garbage that is not swept yet. It looks unchanged until another
-	// object takes its place.
+	// An entry that is on no stack right now may be garbage that the collector has not swept yet. Such memory looks
+	// unchanged until another object takes its place. So the entries are compared only while the collector rests.
 	rests := !gc.Valid || gc.Mode == sampler.GCIdle && !gc.During
 	size := 0
 	for _, k := range d.hot {
@@ -264,8 +268,8 @@ func (d *validator) Revalidate(nowNS int64, gc sampler.GC) error {
 	return err
 }
 
-// checkClasses drops those methods among d.checks whose class has another name now. It reads the names of those
-// methods that have no witnesses, because comparing their memory does not show a new class name.
+// checkClasses drops those methods in d.checks whose class has another name now. It handles only methods without
+// witnesses. Their class names must be read again, because comparing memory does not show a new class name.
 func (d *validator) checkClasses() error {
 	if len(d.checks) == 0 {
 		return nil
@@ -294,7 +298,7 @@ func (d *validator) checkClasses() error {
 	return nil
 }
 
-// sameClass reports whether a method's class still has the name that is in the method's label. Its error is
+// sameClass reports whether a method's class still has the name that is in the method's label. The only error is
 // view.ErrMissing.
 func (d *loader) sameClass(h *methodEntry) (bool, error) {
 	label, final, err := d.Objects.Qualified(h.owner, h.name)
@@ -308,8 +312,8 @@ func (d *loader) sameClass(h *methodEntry) (bool, error) {
 	return true, nil
 }
 
-// bornNow marks all cached entries as new when the number of collections becomes known. Their real ages are unknown,
-// because they were read before that.
+// bornNow sets the age of all cached entries to zero. It is called when the number of collections becomes known. The
+// entries were read before that, so their real ages are unknown.
 func (d *validator) bornNow(count collections) {
 	for _, q := range d.iseqs {
 		q.born = count

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// TestWitnesses: if a word of the source of decoded code changes, ddtop notices this after the next collection, and not
-// before. The test changes one word after another in captured memory, as if other code had the same addresses.
+// TestWitnesses changes one word after another in captured memory from which code was decoded, as if other code had
+// taken the same addresses. ddtop must notice each change after the next collection, and not before.
 func TestWitnesses(t *testing.T) {
 	for _, g := range loadGoldens(t) {
 		t.Run(g.Version, func(t *testing.T) {
@@ -89,7 +89,8 @@ func TestWitnesses(t *testing.T) {
 	}
 }
 
-// changeNames changes the words from which the classes of methods have their names.
+// changeNames changes, one after another, the words from which the class names of methods were read. Each change must
+// be noticed.
 func changeNames(t *testing.T, d *Decoder, mem *memtest.Edited, collect, use func()) {
 	t.Helper()
 	use()
@@ -126,7 +127,7 @@ func changeNames(t *testing.T, d *Decoder, mem *memtest.Edited, collect, use fun
 	}
 }
 
-// TestRevalidateOnlyWhenDue: while no data can have been freed, Revalidate reads nothing.
+// TestRevalidateOnlyWhenDue counts reads. Revalidate must read nothing while no object can have been freed or moved.
 func TestRevalidateOnlyWhenDue(t *testing.T) {
 	goldens := loadGoldens(t)
 	g := goldens[len(goldens)-1]
@@ -163,7 +164,8 @@ func TestRevalidateOnlyWhenDue(t *testing.T) {
 		}
 	}
 	use()
-	// One read compares everything, including the names of classes. Another one checks the load path, once a second.
+	// look is the one read that compares all entries, including the names of classes. path is the one read that checks
+	// the load path, once a second.
 	const look, path = 1, 1
 	step("first", 0, look+path)
 	step("nothing happened", 10*ms, 0)

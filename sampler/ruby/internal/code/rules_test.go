@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
-// ruleDecoder returns a Decoder into which the test puts frames. It reads none from memory.
+// ruleDecoder returns a Decoder that reads no memory. The test puts its frames into it (put).
 func ruleDecoder(release string) *Decoder {
 	r, err := places.ParseRelease(release)
 	if err != nil {
@@ -22,8 +22,8 @@ func ruleDecoder(release string) *Decoder {
 	return NewDecoder(Target{Release: r, Mem: new(memtest.Pages), Code: new(Places), Objects: new(heap.Places)}, sampler.NewDictionary())
 }
 
-// put describes control frames, innermost first, in words: "C name", "ruby name", "internal name", "trace name"
-// (C_TRACE), "rescue name", "ensure name", "skip".
+// put makes the Decoder's control frames from words, innermost first: "C name", "ruby name", "internal name", "trace
+// name" (C_TRACE), "rescue name", "ensure name", "skip".
 func (d *Decoder) put(frames ...string) {
 	for i, text := range frames {
 		kind, name, _ := strings.Cut(text, " ")
@@ -52,8 +52,8 @@ func (d *Decoder) put(frames ...string) {
 	}
 }
 
-// TestFrameRules: each release shows the control frames that its own backtraces show, in the same places
-// (docs/internals/stacks.md#what-a-backtrace-shows).
+// TestFrameRules checks, for each release, that ddtop shows the same control frames as the release's own backtraces,
+// with the same paths and lines (docs/internals/stacks.md#what-a-backtrace-shows).
 func TestFrameRules(t *testing.T) {
 	all := []string{"2.5.9", "2.7.8", "3.0.7", "3.3.11", "3.4.9", "4.0.2", "4.1.0"}
 	from := func(first string) []string { return all[slices.Index(all, first):] }
@@ -131,7 +131,8 @@ func TestFrameRules(t *testing.T) {
 	}
 }
 
-// TestFrameCacheTellsApart: if two frames differ in anything that is shown, they do not share a cache entry.
+// TestFrameCacheTellsApart makes frames that differ in one thing that is shown. Two such frames must not share an entry
+// of the frame cache.
 func TestFrameCacheTellsApart(t *testing.T) {
 	d := ruleDecoder("3.4.9")
 	d.put("ruby a", "ruby a", "C a", "C b")

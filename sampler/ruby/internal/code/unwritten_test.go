@@ -11,9 +11,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// TestMethodNotWrittenYet: a running thread has pushed a frame, but not yet written its method entry. If this is the
-// innermost frame, it is left out. If it is further out, the stack is read again. If no try is left, the frame has the
-// name of its code and counts as failed.
+// TestMethodNotWrittenYet has a running thread that has pushed a frame, but has not written the frame's method entry.
+// If this is the innermost frame, it must be left out. If it is further out, Decode must ask for another reading. At
+// the last try, the frame must get the name of its code and count as failed.
 func TestMethodNotWrittenYet(t *testing.T) {
 	for _, g := range loadGoldens(t) {
 		t.Run(g.Version, func(t *testing.T) {
@@ -73,8 +73,8 @@ func TestMethodNotWrittenYet(t *testing.T) {
 	}
 }
 
-// ownMethod reports whether a control frame of the stack decoded last belongs to a Ruby method. The values that were
-// read with the stack must name the method's class.
+// ownMethod reports whether a control frame of the stack that was decoded last is the frame of a Ruby method itself,
+// not of a block. Its environment must be on the stack and name the method.
 func ownMethod(d *Decoder, stack *Stack, i int) bool {
 	w := d.work[i]
 	if w.code == nil || w.code.typ != iseqMethod || w.method == nil {

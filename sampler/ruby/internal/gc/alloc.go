@@ -6,44 +6,44 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// allocCounter reads the number of objects allocated, twice in one call, just before a thread's frames. The difference
-// is charged to these frames. What was allocated between two ticks cannot be charged to a stack of either tick,
-// because other code ran in between (docs/internals/gc.md#who-allocates).
+// allocCounter reads how many objects were allocated so far. It reads this number twice in one system call, just before
+// a thread's frames, and charges the difference to these frames. The objects allocated between two ticks cannot be
+// charged to the stack of either tick, because other code ran in between (docs/internals/gc.md#who-allocates).
 //
 // Between the two readings, one word is read gapReads times to let time pass. The target hardly ever writes this word.
-// If the frames were read between them, the target's CPU would lose cache lines that the target writes. This slows
-// methods that compute more than methods that allocate: on 3.4, 75 % of the objects were measured as 77 %.
+// Reading the frames between them instead would take away cache lines that the target's CPU writes. This slows methods
+// that compute more than methods that allocate: on 3.4, 75 % of the objects were measured as 77 %.
 //
 // Up to Ruby 3.2 there is one counter, from 3.3 on one for each heap. From 4.0 on each ractor counts in a cache. Every
-// 1,024 objects or so, Ruby flushes the cache: it adds the cache to the heap's counter, in two steps. So the caches
-// are read between two readings of the heaps, and total corrects for a flush in between.
+// 1,024 objects or so, Ruby flushes the cache: it adds the cache's count to the heap's counter and clears it, in two
+// steps. So the caches are read between two readings of the heaps, and total corrects for a flush in between.
 // docs/internals/gc.md#counting-allocations
 type allocCounter struct {
 	g *Reader
 	// off is the offset of the first of n counters in rb_objspace. stride is the distance between two of them.
 	off, stride, n int
-	// after holds the second reading of the part of rb_objspace with the counters, which begins at the offset from.
+	// after holds the second reading of the counters. It is the part of rb_objspace from the offset from on.
 	from  int
 	after []byte
 
 	newobjCounters
 	caches []allocCache
-	// walk is the number of the walk over the ractors (Reader.walk) by which caches was made.
+	// walk is the number of the walk over the ractors (Reader.walk) that found the caches.
 	walk walkNumber
-	// gap receives the words that are read between the two readings.
+	// gap receives the words that are read to let time pass between the two readings.
 	gap [8]byte
-	// A pair is two readings of the counters in one call. AskPair decides whether a tick has a pair: askedNS is when
-	// it last did, and due is its decision. dueNS is when the next pair is due. pairing is true once the caller has
+	// A pair is two readings of the counters in one call. AskPair decides at askedNS whether the tick gets a pair, and
+	// stores its decision in due. dueNS is the earliest time of the next pair. pairing is true once the caller has
 	// called Pair.
 	askedNS, dueNS int64
 	due, pairing   bool
-	// locks and stacks are the usual lengths of calls in lock ticks and in stack ticks.
+	// locks and stacks are the usual lengths of calls in two kinds of ticks (sampler.LockTick and sampler.StackTick).
 	locks, stacks usual
-	// uncounted is true if inlined code makes objects that are in no counter (ZJIT of 4.1;
+	// uncounted is true if compiled code makes objects without counting them (ZJIT of 4.1;
 	// docs/internals/gc.md#counting-allocations).
 	uncounted bool
 	sums      [maxPools]heapSum
-	// totals are the objects allocated in each heap, at the first reading.
+	// totals has, for each heap, the number of objects allocated until the first reading.
 	totals [maxPools]uint64
 }
 
@@ -87,7 +87,7 @@ func (c *allocCounter) init(g *Reader) {
 
 func (c *allocCounter) known() bool { return c.n > 0 && !c.uncounted }
 
-// follow finds the caches of all ractors again after each walk over the ractors.
+// follow finds the caches of all ractors again after a new walk over the ractors.
 func (c *allocCounter) follow(g *Reader) {
 	if c.cachePtr < 0 || c.walk == g.walk {
 		return
@@ -107,7 +107,8 @@ func (c *allocCounter) follow(g *Reader) {
 	}
 }
 
-// PlanBefore adds the collector's flags and counters to a batch. For a pair, it adds a gap and the counters again.
+// PlanBefore adds the collector's flags and counters to a batch of reads. For a pair, it also adds the gap and a second
+// reading of the counters.
 func (g *Reader) PlanBefore(batch []attach.Range) []attach.Range {
 	g.alloc.follow(g)
 	g.at = len(batch)
@@ -127,7 +128,7 @@ func (g *Reader) PlanBefore(batch []attach.Range) []attach.Range {
 	return batch
 }
 
-// PlanAfter adds the counters a second time, unless PlanBefore has done so.
+// PlanAfter adds the second reading of the counters, unless PlanBefore has already added it for a pair.
 func (g *Reader) PlanAfter(batch []attach.Range) []attach.Range {
 	if !g.alloc.pairing {
 		batch = g.planAgain(batch)
@@ -173,9 +174,9 @@ func (g *Reader) TakeCounters(batch []attach.Range) bool {
 	return true
 }
 
-// settle stores the counters of one heap. The heap's counter does not contain the objects in the ractors' caches. If a
-// cache was flushed between the two readings, its objects may be in neither. The sum is then only a guess, so it never
-// falls below the previous sum.
+// settle stores the counters of one heap. Objects that are counted in a ractor's cache are not yet in the heap's
+// counter. If a cache was flushed between the two readings, both readings may lack its objects. The sum is then only a
+// guess, and settle never lets it fall below the previous sum.
 func (c *allocCounter) settle(heap int, s heapSum) {
 	n := s.total()
 	if s.cached && s.heap1 != s.heap2 {
@@ -184,7 +185,7 @@ func (c *allocCounter) settle(heap int, s heapSum) {
 	c.sums[heap], c.totals[heap] = s, n
 }
 
-// total returns the number of objects allocated at the first reading.
+// total returns the number of objects allocated until the first reading.
 func (c *allocCounter) total() uint64 {
 	var sum uint64
 	for _, n := range c.totals[:c.n] {
@@ -193,8 +194,9 @@ func (c *allocCounter) total() uint64 {
 	return sum
 }
 
-// delta returns the number of objects allocated between the two readings. It returns 0 instead of a negative number:
-// with several ractors, releases up to 3.4 lose counts (docs/internals/gc.md#counting-allocations).
+// delta returns the number of objects allocated between the two readings. The difference can be negative, because
+// releases up to 3.4 lose counts with several ractors (docs/internals/gc.md#counting-allocations). delta then returns
+// 0.
 func (c *allocCounter) delta() uint32 {
 	var sum int64
 	for h := range c.n {
@@ -206,24 +208,25 @@ func (c *allocCounter) delta() uint32 {
 	return uint32(sum)
 }
 
-// Limits of a pair. Beyond them the sampler lost its CPU in the middle of the call. Then the frames do not show what
-// was allocated meanwhile, and one such pair would outweigh all others.
+// Limits of a pair. Above a limit, the sampler has lost its CPU in the middle of the call. Then the frames do not show
+// what was allocated meanwhile. One such pair has so many objects that it would outweigh all others.
 const (
-	// maxPairObjects limits the objects of a pair. The fastest loads make 60 per µs, and the frames take about 10 µs.
+	// maxPairObjects limits the objects of a pair. The fastest loads make 60 objects per µs, and reading the frames
+	// takes about 10 µs.
 	maxPairObjects = 1024
-	// maxPairNS limits the length of the call, in ns. The stacks of 500 threads take as long.
+	// maxPairNS limits the length of the call of a pair, in ns. Reading the stacks of 500 threads takes as long.
 	maxPairNS = 500_000
 	// longCall limits the length of a call, as a multiple of the shortest recent call. 9 of 10 calls take less than
-	// three times the shortest.
+	// three times the length of the shortest.
 	longCall = 4
 )
 
-// usual is about the length of the shortest recent call of one kind, in ns. A shorter call replaces it at once. A
-// longer call raises it by a 64th, so that it forgets an unusually short call.
+// usual is about the length of the shortest recent call of one kind, in ns. A shorter call replaces the value at once.
+// A longer call raises it by a 64th. So the effect of one unusually short call soon ends.
 type usual int64
 
-// interrupted adds a call's length. It reports whether the call took so long that the sampler must have lost its CPU
-// during it.
+// interrupted adds the length of a call. It reports whether the call took so long that the sampler must have lost its
+// CPU in the middle.
 func (u *usual) interrupted(ns int64) bool {
 	if *u == 0 || ns < int64(*u) {
 		*u = usual(ns)
@@ -233,18 +236,18 @@ func (u *usual) interrupted(ns int64) bool {
 	return ns > longCall*int64(*u)
 }
 
-// gapReads is the number of words read between the two readings. They take about 2 µs, in which the fastest loads
-// make 100 objects.
+// gapReads is how many words are read between the two readings. This takes about 2 µs, in which the fastest loads make
+// 100 objects.
 const gapReads = 10
 
-// pairNS is the least time between two pairs, in ns. Every tick at 1 kHz has one, and about every fourth at 10 kHz. A
-// pair costs 1 to 2 µs.
+// pairNS is the least time between two pairs, in ns. At 1 kHz every tick gets a pair, and at 10 kHz about every fourth
+// tick. A pair costs 1 to 2 µs.
 const pairNS = 400_000
 
 // total returns the heap's counter plus the caches' counts. They are read in the order heap, caches, caches, heap. If
 // the heap grew but the caches did not shrink, a cache was flushed before the first reading of the caches. Then the
-// heap's first reading lacks the flushed objects, and total uses the second one. (A flush after both readings of the
-// caches looks the same, except for nearly full caches.)
+// heap's first reading lacks the flushed objects, so total uses the heap's second reading. (A flush after both readings
+// of the caches looks the same, unless the caches are nearly full.)
 func (s heapSum) total() uint64 {
 	if !s.cached {
 		return s.heap1
@@ -256,8 +259,8 @@ func (s heapSum) total() uint64 {
 	return s.heap1 + s.cache1
 }
 
-// delta returns the number of objects allocated between the two readings of the caches. If there are no caches, it
-// uses the heap.
+// delta returns the number of objects allocated between the two readings of the caches. If the release has no caches,
+// it compares the heap's two readings.
 func (s heapSum) delta() int64 {
 	if !s.cached {
 		return int64(s.heap2 - s.heap1)
@@ -269,8 +272,8 @@ func (s heapSum) delta() int64 {
 	return d
 }
 
-// AskPair decides, at the beginning of a tick, whether it has a pair. The caller then calls Pair for the thread whose
-// frames are read.
+// AskPair decides, at the beginning of a tick, whether the tick gets a pair. If it does, the caller calls Pair for the
+// thread whose frames are read.
 func (g *Reader) AskPair() (due bool) {
 	c := &g.alloc
 	c.due, c.pairing = false, false
@@ -281,16 +284,17 @@ func (g *Reader) AskPair() (due bool) {
 	return c.due
 }
 
-// PairDue reports whether the tick has a pair.
+// PairDue reports whether AskPair has given this tick a pair.
 func (g *Reader) PairDue() bool { return g.alloc.due }
 
-// Pair makes PlanBefore read the counters twice, for a tick with frames of the only thread that holds a GVL.
+// Pair requests a pair for this tick: PlanBefore then reads the counters twice. The tick must read the frames of the
+// only thread that holds a GVL.
 func (g *Reader) Pair() { g.alloc.pairing = true }
 
-// EndPair returns the number of objects allocated between the two readings of the counters in the tick that filled s.
-// ok is false if there were no readings, or if they cannot be used. sole is true if only one thread held a GVL. From
-// 3.4 on, objects that a compaction moves count as new ones (sampler.GCDetail.Moved), so a tick within a compaction
-// cannot be used. All other parts of a collection work in steps of a few microseconds and do not matter.
+// EndPair returns the number of objects allocated between the two readings of the pair in the tick that filled s. ok is
+// false if the tick had no pair, or if the pair cannot be used. sole is true if only one thread held a GVL. From 3.4
+// on, objects that a compaction moves count as new ones (sampler.GCDetail.Moved). So a pair within a compaction cannot
+// be used. All other parts of a collection work in steps of a few microseconds and do not matter.
 func (g *Reader) EndPair(depth sampler.Depth, s *sampler.Sample, sole bool) (objects uint32, ok bool) {
 	c, gc := &g.alloc, &s.GC
 	paired := c.pairing

@@ -23,11 +23,11 @@ const (
 	classSnapshots = 10
 )
 
-// classCounter estimates which classes are allocated. Each ractor fills one page of each heap with new objects. Up to
-// 4.0 a page's free slots are a list from high to low addresses. So the slots above the first free one are in use.
-// After 4.0 slots are filled from low to high, up to a cursor. A slot in use whose object has no mark is new. It was
-// filled since the ractor took the page, or since the last call if that saw the same page
-// (docs/internals/gc.md#which-classes).
+// classCounter estimates of which classes objects are allocated. Each ractor fills one page of each heap with new
+// objects. Up to 4.0, a page's free slots are a list from high to low addresses. So the slots above the first free slot
+// are in use. After 4.0, slots are filled from low to high, up to a cursor. A slot in use is new if the collector has
+// not marked its object. It was filled since the ractor took the page. If the last call saw the same page, only slots
+// filled since that call count (docs/internals/gc.md#which-classes).
 type classCounter struct {
 	ok bool
 	newobjPlaces
@@ -41,12 +41,12 @@ type classCounter struct {
 	caches []classCache
 	header []byte
 	slots  []byte
-	// last is each counter at the last call. carry is the growth of each counter that was not yet divided among
-	// classes.
+	// last has the value of each counter at the last call. carry has the growth of each counter that share has not yet
+	// divided among classes.
 	last, carry [maxPools]float64
 	began       bool
-	// counts has, by heap counter and class, how many new objects one call has seen. One call sees few different
-	// classes.
+	// counts has the number of new objects that the current call has found, by heap counter and class. One call finds
+	// few different classes.
 	counts  [maxPools]map[uint64]uint32
 	parts   map[string]float64
 	total   map[string]*sampler.AllocClass
@@ -55,9 +55,10 @@ type classCounter struct {
 	current *sampler.AllocClasses
 }
 
-// newobjPlaces are the offsets that lead to the next new object. cacheAt is the offset in rb_ractor_struct of the
-// ractor's cache, or of a pointer to the cache if byPointer is 1. heaps is the offset of the first heap in a cache,
-// and stride the size of each heap. Up to 2.7 the only cache is in rb_objspace, at edenFree and edenPage.
+// newobjPlaces are the offsets of the words that say where Ruby puts the next new object. cacheAt is the offset in
+// rb_ractor_struct of the ractor's cache, or of a pointer to the cache if byPointer is 1. heaps is the offset of the
+// first heap in a cache, and stride the size of each heap. Up to 2.7 the only cache is in rb_objspace, at edenFree and
+// edenPage.
 type newobjPlaces struct {
 	cacheAt   int    `layout:"rb_ractor_struct.newobj_cache,from=3.0"`
 	byPointer uint64 `layout:"NEWOBJ_CACHE_IS_POINTER,from=3.0"`
@@ -70,7 +71,8 @@ type newobjPlaces struct {
 	edenPage  int    `layout:"rb_objspace.eden_heap.using_page,before=3.0"`
 }
 
-// heapPage has the places of the fields that are read of a page's header. slotSize is -1 if all slots have 40 bytes.
+// heapPage has the offsets of the fields that ddtop reads in a page's header. slotSize is -1 if all slots have 40
+// bytes.
 type heapPage struct {
 	pageStart  int          `layout:"heap_page.start"`
 	totalSlots int          `layout:"heap_page.total_slots"`
@@ -78,8 +80,8 @@ type heapPage struct {
 	marks      layout.Field `layout:"heap_page.mark_bits"`
 }
 
-// pageBytes returns the size of a page, by the size of its mark bits: there is one bit for each 40 bytes. It is a
-// power of two: 16 KiB up to 3.1, 64 KiB since.
+// pageBytes returns the size of a page. It follows from the size of the page's mark bits, because there is one bit for
+// each 40 bytes. The size is a power of two: 16 KiB up to 3.1, and 64 KiB from 3.2 on.
 func pageBytes(marks layout.Field) uint64 {
 	n := uint64(1 << 12)
 	for n*2 <= uint64(marks.Size)*8*slotSize {
@@ -97,14 +99,16 @@ func (p *heapPage) slots(header []byte) (start attach.Address, size, total int) 
 	return attach.Address(view.U64(header[p.pageStart:])), size, int(le16(header[p.totalSlots:]))
 }
 
-// classCache is the cache of one ractor. at has, for each heap, the page and the position in it at the last call.
+// classCache is the cache of one ractor. at has, for each heap, the page and the position in the page that the last
+// call found.
 type classCache struct {
 	addr attach.Address
 	buf  []byte
 	at   [maxPools]struct{ page, free uint64 }
 }
 
-// Keys of counts that are not addresses of classes.
+// These keys count objects without a class (keyHidden) and Ruby's internal objects. All other keys are addresses of
+// classes.
 const (
 	keyHidden   = 0
 	keyInternal = 1
@@ -137,13 +141,13 @@ func (c *classCounter) init(t *Target, pools *gcPools) {
 	c.parts, c.total = make(map[string]float64), make(map[string]*sampler.AllocClass)
 }
 
-// CountClasses does the work of Reader.CountClasses of package ruby.
+// CountClasses is the implementation of Reader.CountClasses in package ruby.
 func (g *Reader) CountClasses(s *sampler.Sample) *sampler.AllocClasses {
 	if !g.classes.ok || !s.GC.Valid || !g.alloc.known() {
 		return nil
 	}
 	c := &g.classes
-	// During marking, old objects can be without a mark.
+	// During marking, old objects can be without a mark. They would look like new objects.
 	if s.GC.During || s.GC.Mode == sampler.GCMarking || s.GC.Mode == sampler.GCCompacting {
 		return c.current
 	}
@@ -188,7 +192,7 @@ func (c *classCounter) look(g *Reader) {
 	c.began = true
 }
 
-// follow finds the ractors' caches again after each walk over the ractors.
+// follow finds the ractors' caches again after a new walk over the ractors.
 func (c *classCounter) follow(g *Reader) {
 	if c.walk == g.walk && c.walk != 0 {
 		return
@@ -225,8 +229,8 @@ func (c *classCounter) follow(g *Reader) {
 // maxFillingRactors limits how many ractors' pages FillingPages returns.
 const maxFillingRactors = 8
 
-// FillingPages appends to a list the pages that the first maxFillingRactors ractors are filling with new objects, of
-// all sizes of slots. It appends none if these pages cannot be found.
+// FillingPages appends to list the pages that ractors are filling with new objects now: one page of each heap, of the
+// first maxFillingRactors ractors. It appends nothing if these pages cannot be found.
 func (g *Reader) FillingPages(list []attach.Address) []attach.Address {
 	c := &g.classes
 	if !c.ok {
@@ -248,8 +252,8 @@ func (g *Reader) FillingPages(list []attach.Address) []attach.Address {
 	return list
 }
 
-// newObjects counts the classes of the newest objects of a page that is being filled. free is its first free slot or
-// the cursor. wasPage and wasFree are the page and position at the last call.
+// newObjects counts the classes of the newest objects on a page that is being filled. free is the page's first free
+// slot, or its cursor. wasPage and wasFree are the page and position that the last call found.
 func (c *classCounter) newObjects(g *Reader, counter int, page, free, wasPage, wasFree uint64) {
 	if g.Mem.Read(attach.Address(page), c.header) != nil {
 		return // the page was given back
@@ -318,8 +322,8 @@ func (c *classCounter) marked(at, start, size uint64) bool {
 	return int(bit/8) < c.marks.Size && c.header[c.marks.Offset+int(bit/8)]>>(bit%8)&1 != 0
 }
 
-// share divides the growth of each counter among classes, in proportion to the new objects found in the counter's
-// heap.
+// share divides the growth of each counter among classes, in proportion to the new objects of each class found in the
+// counter's heap.
 func (c *classCounter) share(g *Reader) {
 	clear(c.parts)
 	whole := 0.0

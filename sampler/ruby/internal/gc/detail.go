@@ -10,15 +10,15 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// gcDetailNS is the normal interval between readings of the collector's details, in ns. gcDetailAfterNS is the
-// interval after the number of cycles has changed.
+// gcDetailNS is the interval between two readings of the collector's details, in ns. gcDetailAfterNS is the shorter
+// interval that applies after a collection has begun.
 const (
 	gcDetailNS      = 100_000_000
 	gcDetailAfterNS = 10_000_000
 )
 
-// slotSize is the size of all slots up to 3.0, and minSlotSize of the smallest after 4.0, in bytes. The smallest heap
-// has one of the two.
+// slotSize is the size of all slots up to 3.0, in bytes. minSlotSize is the size of the smallest slots after 4.0. On
+// every release, the slots of the smallest heap have one of these two sizes.
 const (
 	slotSize    = 40
 	minSlotSize = 32
@@ -27,7 +27,8 @@ const (
 // maxObjspace limits the size of rb_objspace, in bytes. It has 1 to 4 KB on all releases.
 const maxObjspace = 64 << 10
 
-// figure is a word of rb_objspace, or of a heap's struct, with the field that gets its value.
+// figure is the place of a word in rb_objspace, or in a heap's struct. The function to returns the field that gets the
+// word's value.
 type figure[T any] struct {
 	layout.Field
 	to func(*T) *int64
@@ -58,11 +59,12 @@ type gcDetailPlaces struct {
 	compacting  layout.Field `layout:"rb_objspace.flags.during_compacting,optional"`
 	measuring   layout.Field `layout:"rb_objspace.flags.measure_gc,optional"`
 	nextMajor   layout.Field `layout:"rb_objspace.rgengc.need_major_gc,optional"`
-	// emptyPages is the offset of the number of empty pages. Since 3.4 sorted is a dynamic array, whose first word is
-	// the number of allocated pages.
+	// emptyPages is the offset of the number of empty pages. A release with this field (3.4 and later) has a dynamic
+	// array at sorted. The array's first word is the number of allocated pages.
 	emptyPages int `layout:"rb_objspace.empty_pages_count,optional"`
 	sorted     int `layout:"rb_objspace.heap_pages.sorted,optional"`
-	// mallocCount and the next three are offsets of counters of bytes, after 4.0 (sinceCycle).
+	// mallocCount and the three fields after it are offsets of counters of bytes, in releases after 4.0 (see
+	// sinceCycle).
 	mallocCount    int `layout:"rb_objspace.malloc_counters.counters.malloc,optional"`
 	freeCount      int `layout:"rb_objspace.malloc_counters.counters.free,optional"`
 	oldMallocCount int `layout:"rb_objspace.malloc_counters.oldcounters.malloc,optional"`
@@ -76,7 +78,7 @@ type figurePlace[T any] struct {
 }
 
 // detailFigures are the figures that are words in rb_objspace itself. counted is true if heap_pages.allocated_pages
-// is the count of pages ever made, as from 3.4 on (gc/default/default.c).
+// counts all pages ever made, as it does from 3.4 on (gc/default/default.c).
 func detailFigures(counted bool) []figurePlace[sampler.GCDetail] {
 	type detail = sampler.GCDetail
 	pages := []figurePlace[detail]{
@@ -116,8 +118,9 @@ func detailFigures(counted bool) []figurePlace[sampler.GCDetail] {
 	}...)
 }
 
-// heapFigures lists the counters of one heap and their places in a layout table. Up to 3.0 they are in rb_objspace,
-// as eden_heap and tomb_heap. Up to 3.3 each size pool has these two. From 3.4 on each heap has its own counters.
+// heapFigures lists the counters of one heap and their places in a layout table. Up to 3.0 there is only one heap, and
+// its counters are in eden_heap and tomb_heap of rb_objspace. Up to 3.3 each size pool has these two. From 3.4 on each
+// heap has its counters directly.
 func heapFigures() []figurePlace[sampler.GCHeap] {
 	type heap = sampler.GCHeap
 	return []figurePlace[heap]{
@@ -186,8 +189,8 @@ func (d *gcDetail) init(t *Target, pools *gcPools) {
 	d.madePerHeap = has(func(h *sampler.GCHeap) *int64 { return &h.PagesMade })
 }
 
-// ReadDetail sets s.GCDetail. If the figures are too old, it reads them again. It returns false if the collector's
-// struct differs from the layout table, so that no figure can be trusted.
+// ReadDetail sets s.GCDetail. It reads the figures again if the last reading is too long ago. It returns false if the
+// collector's struct differs from the layout table, so that no figure can be trusted.
 func (g *Reader) ReadDetail(s *sampler.Sample) bool {
 	s.GCDetail = sampler.GCDetail{}
 	if !s.GC.Valid || g.detail.buf == nil {
@@ -206,8 +209,8 @@ func (g *Reader) ReadDetail(s *sampler.Sample) bool {
 	return true
 }
 
-// fetchDetail reads the whole of rb_objspace. If this fails, the last figures stay, with their age. It returns false
-// if the struct differs from the layout table.
+// fetchDetail reads the whole of rb_objspace. If the reading fails, the earlier figures stay, together with their time.
+// It returns false if the struct differs from the layout table.
 func (g *Reader) fetchDetail() bool {
 	d := &g.detail
 	g.batch = g.PlanBefore(g.batch[:0])
@@ -238,8 +241,8 @@ func (g *Reader) fetchDetail() bool {
 	return true
 }
 
-// decode turns the copy into figures. The number of allocated objects comes from alloc, which also counts objects that
-// are only in the counters of the ractors' caches.
+// decode turns the copy of rb_objspace into figures. The number of allocated objects comes from alloc, because some
+// objects are only in the counters of the ractors' caches.
 func (d *gcDetail) decode(out *sampler.GCDetail, alloc *allocCounter) {
 	*out = sampler.GCDetail{}
 	for _, f := range out.Fields() {
@@ -276,16 +279,16 @@ func (d *gcDetail) decode(out *sampler.GCDetail, alloc *allocCounter) {
 	d.sum(out)
 }
 
-// sinceCycle returns malloc less free since the last cycle. The target has four counters in a row: malloc, free, and
-// both as they were at the last cycle.
+// sinceCycle returns how many bytes were allocated with malloc since the last cycle, minus the bytes freed since then.
+// The target has four counters in a row: malloc, free, and the values of both at the last cycle.
 func (d *gcDetail) sinceCycle(malloc, free int) int64 {
 	w := func(off int) int64 { return int64(view.U64(d.buf[off:])) }
 	return max(0, w(malloc)-w(malloc+16)-(w(free)-w(free+16)))
 }
 
-// sum computes the figures of out that are sums over heaps, or differences of other figures. Several ractors can lose
-// counts, and ZJIT does not count everything. So a difference is 0 at least, where Ruby's own figure would wrap
-// around.
+// sum computes the figures that are sums over heaps, or differences of other figures. With several ractors Ruby can
+// lose counts, and ZJIT does not count everything. So a difference can be negative. sum sets it to 0, where Ruby's own
+// figure would wrap around.
 func (d *gcDetail) sum(out *sampler.GCDetail) {
 	if d.heapCount == 0 {
 		return

@@ -1,5 +1,5 @@
-// Package gc reads the state of the garbage collector: its flags and counters, the figures of GC.stat, which code
-// allocates and which classes (docs/internals/gc.md), and the pages of the heap.
+// Package gc reads the state of Ruby's garbage collector: its flags and counters, and the figures of GC.stat. It finds
+// out which code allocates objects, and of which classes (docs/internals/gc.md). It also reads the pages of the heap.
 package gc
 
 import (
@@ -29,15 +29,15 @@ type gcPlaces struct {
 	gcPools
 }
 
-// gcPools are the places of the array of heaps in rb_objspace. The slots of a heap have one size. From 3.1 to 3.3
-// heaps are called size pools. Before, there is one heap.
+// gcPools are the places of the array of heaps in rb_objspace. All slots of a heap have the same size. From 3.1 to 3.3
+// Ruby calls the heaps size pools. Before 3.1 there is only one heap.
 type gcPools struct {
 	pools         layout.Field `layout:"rb_objspace.size_pools|heaps,optional"`
 	poolSize      int          `layout:"sizeof rb_size_pool_struct|rb_heap_struct,optional"`
 	poolAllocated int          `layout:"rb_size_pool_struct|rb_heap_struct.total_allocated_objects,optional"`
 }
 
-// poolCount returns the number of pools, at most maxPools. It is zero if the release has no array of them.
+// poolCount returns the number of heaps, at most maxPools. It is zero if the release has no array of heaps.
 func (p *gcPools) poolCount() int {
 	if !p.pools.Known() || p.poolSize <= 0 {
 		return 0
@@ -64,15 +64,15 @@ type Target struct {
 // ErrNoHeap means that ddtop cannot read the heap of this collector.
 var ErrNoHeap = errors.New("this collector's heap cannot be read")
 
-// resolve sets the fields with a layout tag of the structs that into points to. Its error names all that the table
-// lacks.
+// resolve sets the fields with a layout tag in the structs that into points to. Its error names everything that the
+// layout table lacks.
 func (t *Target) resolve(into ...any) error { return places.Resolve(t.Table, t.Release, into...) }
 
-// Reader reads the collector of one VM. The flags and counters in rb_objspace are read with each tick's own call,
-// everything else more rarely.
+// Reader reads the collector of one VM. Each tick reads the flags and counters in rb_objspace with the same system call
+// as the rest of the tick. Everything else is read more rarely.
 type Reader struct {
 	Target
-	// ractors are the addresses of the ractors, from the last walk. The field walk counts the walks.
+	// ractors are the addresses of the ractors that the last walk found. The field walk counts these walks.
 	ractors []attach.Address
 	walk    walkNumber
 	batch   []attach.Range
@@ -88,8 +88,8 @@ type Reader struct {
 	alloc   allocCounter
 	classes classCounter
 	detail  gcDetail
-	// at and last are indexes in the batch: of the first range of the counters' first reading, and of their second
-	// reading. mid is the index after the first reading.
+	// at and last are indexes in the batch of reads. The counters' first reading begins at index at and ends before
+	// index mid. The second reading begins at index last.
 	at, mid, last int
 }
 
@@ -117,7 +117,7 @@ func New(t Target) *Reader {
 		g.from, to = min(g.from, g.pools.Offset), max(to, g.pools.Offset+n*g.poolSize)
 	}
 	g.buf = make([]byte, to-g.from)
-	// Only several ractors use the lock, and some releases lack it.
+	// Only processes with several ractors use the lock, and some releases have no such field. So the error is ignored.
 	_ = t.resolve(&g.vmLock.lockPlaces)
 	g.alloc.init(g)
 	g.classes.init(&g.Target, &g.gcPools)
@@ -125,7 +125,8 @@ func New(t Target) *Reader {
 	return g
 }
 
-// Collects returns the address of the flags, and the field that is set while the collector works.
+// Collects returns the address of the word with the collector's flags, and the flag in it that is set while the
+// collector works.
 func (g *Reader) Collects() (attach.Address, layout.Field) {
 	f := g.during
 	at := f.Offset &^ 7
@@ -136,12 +137,12 @@ func (g *Reader) Collects() (attach.Address, layout.Field) {
 	return g.Objspace + attach.Address(at), f
 }
 
-// Collections returns the address of the number of collections that have begun.
+// Collections returns the address of the counter of collections that have begun.
 func (g *Reader) Collections() attach.Address { return g.Objspace + attach.Address(g.count) }
 
-// KeepsUsed reports whether the collection in progress, if there is one, frees no object that is in use now. A
-// collection that marks may free one, because it may have passed the object already. word was read at the address that
-// Collects returns.
+// KeepsUsed reports whether every object in use now survives the collection in progress, if there is one. It returns
+// false during marking: the collector may have passed an object before the program began to use it. word is the word at
+// the address that Collects returns.
 func (g *Reader) KeepsUsed(word uint64) bool {
 	at := 8*(g.mode.Offset-g.during.Offset&^7) + g.mode.BitOffset
 	if at < 0 || at >= 64 || g.mode.BitSize == 0 {
@@ -157,7 +158,8 @@ func (g *Reader) SetRactors(ractors []attach.Address) {
 	g.walk++
 }
 
-// word returns the counter at an offset of rb_objspace, as the tick has read it. It returns 0 if the release has none.
+// word returns the counter at an offset of rb_objspace, as this tick has read it. It returns 0 if the release lacks the
+// counter.
 func (g *Reader) word(off int) uint64 {
 	if off < 0 {
 		return 0
@@ -165,8 +167,8 @@ func (g *Reader) word(off int) uint64 {
 	return view.U64(g.buf[off-g.from:])
 }
 
-// Take decodes the ranges of PlanBefore and PlanAfter into out. out is not Valid if one of them could not be read. It
-// is not Valid either if the collector is another struct than in the table (a modular GC, 3.4 and later).
+// Take decodes the ranges of PlanBefore and PlanAfter into out. out.Valid is false if one of them could not be read. It
+// is also false if the collector's struct is not the one in the layout table (a modular GC, 3.4 and later).
 func (g *Reader) Take(batch []attach.Range, out *sampler.GC) {
 	*out = sampler.GC{}
 	if !g.TakeCounters(batch) {

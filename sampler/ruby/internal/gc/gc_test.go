@@ -21,9 +21,9 @@ func TestForeignGC(t *testing.T) {
 	}
 }
 
-// TestHeapSum simulates 4.0's counting. A cache counts up. At 1,024 its count is added to the heap's counter and then
-// cleared, in two steps. At whatever steps the four readings happen, total and delta are right for the moments when the
-// caches were read.
+// TestHeapSum simulates how 4.0 counts objects. A cache counts up. At 1,024 its count is added to the heap's counter
+// and then cleared, in two steps. The four readings happen at random steps. total and delta must be right for the
+// moments when the caches were read.
 func TestHeapSum(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(4, 0))
 	for range 20000 {
@@ -33,8 +33,8 @@ func TestHeapSum(t *testing.T) {
 		var s heapSum
 		s.cached = true
 		var madeAt [2]uint64
-		// One call reads in this order: heap, cache, (frames), cache, heap. In between there may be a few objects, and
-		// the step between adding and clearing.
+		// One call reads in this order: heap, cache, (frames), cache, heap. Between two readings, the target may
+		// allocate a few objects, or add a cache to the heap, or clear the cache.
 		adding := false
 		step := func() {
 			for range rnd.IntN(4) {
@@ -83,8 +83,9 @@ func TestHeapSum(t *testing.T) {
 	}
 }
 
-// TestInterruptedCalls: if a call takes several times the recent time of calls, the sampler lost its CPU in the call.
-// If calls stay longer, for example because of more threads, the longer time soon counts as usual.
+// TestInterruptedCalls makes a call that takes several times the length of recent calls: the sampler has lost its CPU
+// in it. If all calls take longer from then on, for example because of more threads, the longer time must soon count as
+// usual.
 func TestInterruptedCalls(t *testing.T) {
 	var u usual
 	for i, c := range []struct {
@@ -106,8 +107,8 @@ func TestInterruptedCalls(t *testing.T) {
 	}
 }
 
-// TestCountNeverGoesBack: if a cache is emptied between two readings of one call, the count does not decrease. The
-// sampler lost its CPU in this call, so that the cache has filled again.
+// TestCountNeverGoesBack has caches that are emptied between two readings of one call. The sampler has lost its CPU in
+// this call, and the cache has filled again. The total number of objects must not decrease.
 func TestCountNeverGoesBack(t *testing.T) {
 	c := allocCounter{n: 1}
 	for i, reading := range []struct {
@@ -127,7 +128,7 @@ func TestCountNeverGoesBack(t *testing.T) {
 	}
 }
 
-// TestTablesResolve: the table of each known release has everything that is read of its collector.
+// TestTablesResolve checks that the layout table of each known release has everything that is read of its collector.
 func TestTablesResolve(t *testing.T) {
 	releases, err := layout.Releases()
 	if err != nil {

@@ -11,18 +11,19 @@ import (
 
 // Limits of a walk over the heap.
 const (
-	// maxHeapPages limits the list of the heap's pages. maxHeapBytes limits how many bytes of them are read, which
-	// takes about half a second of a CPU.
+	// maxHeapPages limits the list of the heap's pages. maxHeapBytes limits how many bytes of the pages are read.
+	// Reading that many takes about half a second of a CPU.
 	maxHeapPages = 1 << 18
 	maxHeapBytes = 1 << 30
-	// pagesAtOnce is the number of pages read with one call. maxHeapPage is their size from 3.2 on. Earlier pages are
-	// smaller.
+	// pagesAtOnce is the number of pages read with one call. maxHeapPage is the size of a page from 3.2 on, in bytes.
+	// Pages of earlier releases are smaller.
 	pagesAtOnce = 32
 	maxHeapPage = 64 << 10
 )
 
-// pageList is the place of the list of the heap's pages, and of its length. If the release has the field counted (3.4
-// and later), the list is a dynamic array: its length is its first word, and its elements follow after two words.
+// pageList has the offsets of the list of the heap's pages, and of its length. If the release has the field counted
+// (3.4 and later), the list is a dynamic array. The first of its words is its length, and its elements begin after two
+// words.
 type pageList struct {
 	sorted  int `layout:"rb_objspace.heap_pages.sorted"`
 	pages   int `layout:"rb_objspace.heap_pages.allocated_pages"`
@@ -30,7 +31,7 @@ type pageList struct {
 }
 
 // EachPage calls f with the content of each page of the heap whose slots have at most maxSlot bytes, until f returns
-// false. cut is true if the heap has more pages than are read. The error is ctx's, or one of Pages.
+// false. cut is true if the heap has more pages or bytes than the limits. The error is from ctx or from Pages.
 func (g *Reader) EachPage(ctx context.Context, maxSlot int, f func(page attach.Range, slotSize int) (more bool),
 ) (cut bool, err error) {
 	list, cut, err := g.Pages()
@@ -57,9 +58,9 @@ func (g *Reader) EachPage(ctx context.Context, maxSlot int, f func(page attach.R
 	return cut, nil
 }
 
-// ReadPages calls f with the content of some pages of the heap, until f returns false. It reads at most pagesAtOnce
-// pages, and only those whose slots have at most maxSlot bytes. header is the page's address in the list. Pages that
-// cannot be read are left out. The content is valid during the call. Errors are as for Pages.
+// ReadPages calls f with the content of pages in list, until f returns false. It reads at most pagesAtOnce pages, and
+// only pages whose slots have at most maxSlot bytes. header is the page's address in list. Pages that cannot be read
+// are left out. The content is valid during the call of f. The errors are the same as for Pages.
 func (g *Reader) ReadPages(list []attach.Address, maxSlot int, f func(header attach.Address, page attach.Range, slotSize int) (more bool)) error {
 	r := &g.pages
 	if r.slots == nil {
@@ -106,7 +107,7 @@ type pageReads struct {
 	of              []pageOf
 }
 
-// pageOf says which page a range of ReadPages belongs to, and the size of its slots.
+// pageOf is the page to which a range of ReadPages belongs, and the size of the page's slots.
 type pageOf struct {
 	header attach.Address
 	size   int
@@ -118,10 +119,10 @@ func (r *pageReads) read(g *Reader, ranges []attach.Range) error {
 	return err
 }
 
-// Pages reads the addresses of the heap's pages, in order and each once. Ruby moves a part of its list when it adds or
-// removes a page (gc.c, heap_page_allocate and heap_pages_free_unused_pages). So one reading can have a page twice and
-// lack another. Pages returns the union of two readings. cut is true if the heap has more than maxHeapPages. An error
-// means that the list cannot be read, or that the release's table lacks its place.
+// Pages reads the addresses of the heap's pages, in order and without duplicates. Ruby moves a part of its list when it
+// adds or removes a page (gc.c, heap_page_allocate and heap_pages_free_unused_pages). Meanwhile a reading can have one
+// page twice and lack another. So Pages reads the list twice and returns the union. cut is true if the heap has more
+// than maxHeapPages. An error means that the list cannot be read, or that the release's table lacks its place.
 func (g *Reader) Pages() (list []attach.Address, cut bool, err error) {
 	var places pageList
 	if err := g.resolve(&places); err != nil {

@@ -7,13 +7,15 @@ import (
 )
 
 // vmLock is the lock of the whole VM. Only processes with several ractors use it. A ractor that collects garbage holds
-// it, and stops the others at a barrier if marking needs that (docs/internals/threads.md#ractors).
+// the lock. If it marks, it may have to stop the other ractors, which then wait at a barrier
+// (docs/internals/threads.md#ractors).
 type vmLock struct {
 	lockPlaces
 	ownerBuf   [8]byte
 	barrierBuf [1]byte
 	asked      bool // the lock is read in this tick
-	// during is true if the collector works in this tick. stopping is true if a barrier is requested.
+	// during is true if the collector works in this tick. stopping is true if a ractor has asked the others to stop at
+	// a barrier.
 	during, stopping bool
 	holder           attach.Address
 }
@@ -24,7 +26,8 @@ type lockPlaces struct {
 	barrier int `layout:"rb_vm_struct.ractor.sched.barrier_waiting|ractor.sync.barrier_waiting,optional"`
 }
 
-// plan adds the lock to the batch, next to the collector's flags, so that both are read at one instant.
+// plan adds the lock's fields to the batch directly after the collector's flags, so that both are read at the same
+// moment.
 func (l *vmLock) plan(batch []attach.Range, g *Reader) []attach.Range {
 	if l.asked = len(g.ractors) > 1 && l.owner >= 0 && l.barrier >= 0; l.asked {
 		batch = append(batch, attach.Range{Addr: g.VM + attach.Address(l.owner), Buf: l.ownerBuf[:]},
@@ -41,8 +44,8 @@ func (l *vmLock) take(gc *sampler.GC) {
 	}
 }
 
-// LockBits returns the bits of a ractor's threads that follow from the VM's lock: whether the ractor collects garbage,
-// or waits at a barrier.
+// LockBits returns state bits that follow from the VM's lock, and that all threads of a ractor get: whether the ractor
+// collects garbage, and whether it waits at a barrier.
 func (g *Reader) LockBits(ractor attach.Address) sampler.ThreadBits {
 	l := &g.vmLock
 	var b sampler.ThreadBits

@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// PagesAPiece is how many pages Whole reads at once: 1 to 4 MB. Fewer cost more calls, and more let the caches of the
-// CPU go cold between two pieces.
+// PagesAPiece is how many pages Whole reads at once: 1 to 4 MB. With fewer pages, more system calls are needed. With
+// more pages, the caches of the CPU go cold between two pieces.
 const PagesAPiece = 64
 
 // Page is a page of the heap with its header.
@@ -16,20 +16,20 @@ type Page struct {
 	Start    attach.Address
 	Slots    []byte
 	SlotSize int
-	// unswept means that a collection has marked the page's live objects, and did not free the others yet.
+	// unswept is true if a collection has marked the page's live objects, and has not freed the others yet.
 	unswept bool
 	marks   []byte
 	ages    []byte // two bits for each slot. It is empty up to 3.2
 	bytes   uint64 // the size of the page, a power of two
 }
 
-// promoted are the bits of an object's flags with its age, up to 3.2 (FL_PROMOTED0 and FL_PROMOTED1, gc.c).
+// promoted are the two bits in an object's flags that hold its age, up to 3.2 (FL_PROMOTED0 and FL_PROMOTED1, gc.c).
 const promoted = 0x60
 
-// Survived reports whether the object in the slot at an offset has survived a collection, according to its age. Marks
-// do not show this, because the sweep of a page keeps only the marks of old objects (gc_setup_mark_bits, gc.c). The
-// age is in the object's flags up to 3.2, and in the page's header since (heap_page.age_bits). Objects without a write
-// barrier do not age.
+// Survived reports whether the object in the slot at an offset has survived a collection, according to its age. The
+// marks do not show this, because sweeping a page keeps only the marks of old objects (gc_setup_mark_bits, gc.c). The
+// age is in the object's flags up to 3.2, and in the page's header from 3.3 on (heap_page.age_bits). Objects without a
+// write barrier do not age.
 func (p *Page) Survived(offset int, flags uint64) bool {
 	if len(p.ages) == 0 {
 		return flags&promoted != 0
@@ -60,10 +60,12 @@ type wholeReads struct {
 	of              []int
 }
 
-// beforeSweep is the bit of a page's flags that says that it waits to be swept (heap_page.flags.before_sweep, gc.c).
+// beforeSweep is a bit of a page's flags. It is set while the page waits to be swept (heap_page.flags.before_sweep,
+// gc.c).
 const beforeSweep = 1
 
-// againBytes is the size of what is read after a page: the byte of its flags, and the word with the collector's mode.
+// againBytes is the number of bytes that are read again after a page: the byte of its flags, and the word with the
+// collector's mode.
 const againBytes = 1 + 8
 
 func (g *Reader) newWhole() (*wholeReads, error) {
@@ -71,7 +73,8 @@ func (g *Reader) newWhole() (*wholeReads, error) {
 	if err := g.resolve(&r.heapPage); err != nil {
 		return nil, err
 	}
-	// The flags follow four counts of two bytes, of which total_slots is the first, at a multiple of four.
+	// The header has four counts of two bytes, of which total_slots is the first. The flags follow at the next multiple
+	// of four.
 	r.flags = (r.totalSlots + 8 + 3) &^ 3
 	r.first = max(r.pageStart+8, r.totalSlots+2, r.slotSize+2)
 	if g.Release.AtLeast(3, 3) { // the marks are followed by four other bit maps of the same size
@@ -84,12 +87,12 @@ func (g *Reader) newWhole() (*wholeReads, error) {
 	return r, nil
 }
 
-// Whole calls f with each of some pages of the heap, PagesAPiece at most. Each page is read in one call: the slots,
-// the header with the marks, the header's flags once more, and the collector's mode. The marks show garbage only if
-// the page is unswept before and after they are read, and the collector sweeps. While it marks, live objects have no
-// mark yet (gc.c, is_garbage_object). skipped counts pages that could not be read, or whose slots changed during the
-// read. The content is valid during the call of f. The error is from reading the target, or names a field that the
-// layout table lacks.
+// Whole calls f with each page in list, at most PagesAPiece pages. Each page is read in one call: the slots, the header
+// with the marks, the header's flags once more, and the collector's mode. The marks show garbage only if the collector
+// sweeps, and the page is unswept before and after its marks are read. During marking, live objects may have no mark
+// yet (gc.c, is_garbage_object). skipped counts pages that could not be read, or whose slots changed meanwhile. The
+// content is valid during the call of f. The error is from reading the target, or it names a field that the layout
+// table lacks.
 func (g *Reader) Whole(list []attach.Address, f func(*Page)) (skipped int, err error) {
 	if g.whole == nil {
 		if g.whole, err = g.newWhole(); err != nil {

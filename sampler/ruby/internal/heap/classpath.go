@@ -16,10 +16,10 @@ const (
 	maxSupers = 256
 )
 
-// class holds what ddtop knows about a class or module to name its methods.
+// class has what ddtop needs to know about a class or module, to name the methods in it.
 type class struct {
 	path string
-	// permanent is true if the path is final. Ruby leaves any other path out of labels.
+	// permanent is true if the path is final. Ruby does not show any other path in the labels of methods.
 	permanent bool
 	// singleton is true for a singleton class. attached is then the object whose singleton class it is.
 	singleton bool
@@ -66,7 +66,8 @@ func (o *classes) readClass(v uint64) (class, error) {
 	return c, err
 }
 
-// readClassWords reads the name of a class of Ruby 3.3 and later, where the name is in words of the class ext.
+// readClassWords reads the name of a class of Ruby 3.3 and later. There the class ext (rb_classext_t) has fields for
+// it.
 func (o *classes) readClassWords(v uint64, c *class) error {
 	ext := attach.Address(v) + attach.Address(o.places.classExt)
 	if c.singleton {
@@ -90,8 +91,8 @@ func (o *classes) readClassWords(v uint64, c *class) error {
 	return err
 }
 
-// readClassShape reads the name of a class of Ruby 3.2. There it is in hidden instance variables, and the class's
-// shape says in which slots.
+// readClassShape reads the name of a class of Ruby 3.2. There the name is in hidden instance variables. The class's
+// shape says in which slots these variables are.
 func (o *classes) readClassShape(v, flags uint64, c *class) error {
 	ext := attach.Address(v) + attach.Address(o.places.classExt)
 	values, err := o.notedWord(ext + attach.Address(o.places.extIvPtr))
@@ -104,8 +105,8 @@ func (o *classes) readClassShape(v, flags uint64, c *class) error {
 	})
 }
 
-// readClassTable reads the hidden instance variables that hold a class's name. Up to 3.1 they are in a table of the
-// class ext, with their IDs as keys.
+// readClassTable reads the name of a class up to 3.1. There the name is in hidden instance variables, in a table of the
+// class ext. The table's keys are the IDs of the variables.
 func (o *classes) readClassTable(v uint64, c *class) error {
 	ext, err := o.notedWord(attach.Address(v) + attach.Address(o.places.classExtPtr))
 	if err != nil {
@@ -123,8 +124,8 @@ func (o *classes) readClassTable(v uint64, c *class) error {
 	})
 }
 
-// hiddenIvar reads a hidden variable if it holds the class's name or, in a singleton class, the class's object. done
-// is true if no other variable can give a better result.
+// hiddenIvar reads a hidden instance variable of a class if it holds the class's name. In a singleton class, it reads
+// the variable with the class's object instead. done is true if reading further variables cannot improve c.
 func (o *classes) hiddenIvar(c *class, id uint64, value func() (uint64, error)) (done bool, err error) {
 	name, err := o.IDName(id)
 	if err != nil {
@@ -148,7 +149,7 @@ func (o *classes) hiddenIvar(c *class, id uint64, value func() (uint64, error)) 
 		c.path, c.permanent = path, name == "__classpath__"
 		return c.permanent, nil
 	case name == "__classid__" && !c.permanent:
-		// 2.5, 2.6: a class made in C whose name the program has not asked for yet.
+		// In 2.5 and 2.6, a class made in C has only this variable until the program first asks for its name.
 		v, err := value()
 		if err != nil {
 			return false, err
@@ -162,8 +163,9 @@ func (o *classes) hiddenIvar(c *class, id uint64, value func() (uint64, error)) 
 	return false, nil
 }
 
-// eachEntry calls f for the entries of an st_table (hash, key, record) until f returns done. More than limit entries
-// are an error. If memory for one entry is missing, eachEntry goes on, so that one fetch gets all missing memory.
+// eachEntry calls f for the entries of an st_table (hash, key, record) until f returns done. It returns an error if
+// there are more than limit entries. If memory for one entry is missing, it continues with the others, so that one
+// fetch gets all missing memory.
 func (o *classes) eachEntry(table attach.Address, limit uint64, f func(at attach.Address, entry []byte) (done bool, err error)) error {
 	const entrySize = 24
 	size := max(o.places.tableStart, o.places.tableBound, o.places.tableEntries) + 8
@@ -201,9 +203,9 @@ func (o *classes) eachEntry(table attach.Address, limit uint64, f func(at attach
 	return missing
 }
 
-// Qualified returns the label that Ruby 3.4 gives to the method of owner whose name is name. It is Path#name, or
-// Path.name for a singleton method of a class or module. It is just name if owner has no permanent path. final is
-// false if the label can change when the class gets a name.
+// Qualified returns the label that Ruby 3.4 shows for a method of owner with a given name. It is Path#name, or
+// Path.name for a singleton method of a class or module. It is just name if owner has no permanent path. final is false
+// if the label can change when the class gets a name.
 func (o *classes) Qualified(owner uint64, name string) (label string, final bool, err error) {
 	c, err := o.readClass(owner)
 	if err != nil {
@@ -232,8 +234,8 @@ func (o *classes) Qualified(owner uint64, name string) (label string, final bool
 	return name, of.singleton, nil
 }
 
-// ClassName returns the path of a heap object's class, without singleton classes. ok is false for an anonymous class,
-// and if value is no heap object or cannot be read.
+// ClassName returns the path of a heap object's class. It skips singleton classes. ok is false if the class is
+// anonymous, if value is no heap object, or if it cannot be read.
 func (o *classes) ClassName(value uint64) (name string, ok bool) {
 	err := o.Read(func() (err error) {
 		name, err = o.ClassOf(value)
@@ -257,8 +259,7 @@ func (o *classes) ClassOf(v uint64) (string, error) {
 	return o.classPath(view.U64(head[BasicClass:]))
 }
 
-// PathOfClass returns the path of a class or module. Call it within Read. The second result is false if v is another
-// object.
+// PathOfClass returns the path of a class or module. Call it within Read. is is false if v is not a class or module.
 func (o *classes) PathOfClass(v uint64) (path string, is bool, err error) {
 	flags, err := o.Flags(v)
 	if err != nil {

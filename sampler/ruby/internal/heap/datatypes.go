@@ -12,14 +12,14 @@ const typeCacheSize = 1 << 12
 // typeSlot caches the type of a value that was read from a thread's stack.
 type typeSlot struct {
 	value uint64
-	// cycle is the number of collections when the value was read, plus 1. It is zero if the slot is empty.
+	// cycle is the result of typeCycle when the value was read. It is zero if the slot is empty.
 	cycle uint64
 	name  string
 }
 
-// typeCycle returns the collector's cycle for which the types of values can be cached, or zero if they cannot. While
-// the collector does not mark, an object on a stack lives at least until the next marking. Sweeping never frees
-// objects that were allocated or marked since the last marking.
+// typeCycle returns the collector's cycle for which the types of values on stacks can be cached, or zero if they cannot
+// be cached. While the collector does not mark, an object on a stack lives at least until the next marking. Sweeping
+// never frees objects that were allocated or marked since the last marking.
 func typeCycle(gc *sampler.GC) uint64 {
 	if !gc.Valid || gc.During || gc.Mode != sampler.GCIdle && gc.Mode != sampler.GCSweeping {
 		return 0
@@ -27,9 +27,9 @@ func typeCycle(gc *sampler.GC) uint64 {
 	return gc.Count + 1
 }
 
-// DataTypeNames does the same as DataTypeName for several values, with as few system calls as for one. A name is empty
-// if its value is not a typed data object or cannot be read. The values must come from a stack that was just read.
-// They keep their types until the next collection.
+// DataTypeNames does the same as DataTypeName for several values, with as few system calls as for one value. A name is
+// empty if its value is not a typed data object or cannot be read. The values must come from a stack that was just
+// read. The objects on it, and so their types, stay the same until the next collection.
 func (o *Objects) DataTypeNames(values []uint64, names []string) {
 	cycle := typeCycle(&o.gc)
 	hash := func(v uint64) uint64 { return v>>3 ^ v>>15 }
@@ -48,7 +48,8 @@ func (o *Objects) DataTypeNames(values []uint64, names []string) {
 	if known {
 		return
 	}
-	// A value that cannot be read gets no name. If the whole target cannot be read, the next tick reports this.
+	// The error can be ignored: a value that cannot be read gets no name. If the whole target cannot be read, the next
+	// tick reports this.
 	_ = o.Read(func() error {
 		var missing error
 		for i, v := range values {
@@ -122,10 +123,12 @@ func (o *Objects) typeName(typ attach.Address) (string, error) {
 	return name, nil
 }
 
-// TypeNames returns the names of data types, with as few calls as for one. A name is empty if it cannot be read.
+// TypeNames returns the names of data types, with as few system calls as for one name. A name is empty if it cannot be
+// read.
 func (o *Objects) TypeNames(types []attach.Address) []string {
 	names := make([]string, len(types))
-	// A type that cannot be read gets no name. If the whole target cannot be read, the next read reports this.
+	// The error can be ignored: a type that cannot be read gets no name. If the whole target cannot be read, the next
+	// read reports this.
 	_ = o.Read(func() (missing error) {
 		for i, typ := range types {
 			name, err := o.typeName(typ)
@@ -170,7 +173,8 @@ func (p *Places) DataType(header []byte) (typ attach.Address, ok bool) {
 }
 
 // Data returns the address of the data of a typed T_DATA object at addr, from the object's header. The header has a
-// pointer to the data, or the data follows it if it is embedded (TYPED_DATA_EMBEDDED in Ruby's rtypeddata.h).
+// pointer to the data. If the data is embedded, it directly follows the header (TYPED_DATA_EMBEDDED in Ruby's
+// rtypeddata.h).
 func (p *Places) Data(addr attach.Address, header []byte) attach.Address {
 	embedded := view.U64(header[p.typedType:])&1 != 0
 	if p.typedFlag >= 0 {

@@ -24,9 +24,9 @@ const (
 // wide reports whether an encoding uses more than one byte for each character, even for ASCII characters.
 func wide(encoding int) bool { return encoding >= encUTF16BE && encoding <= encUTF32 }
 
-// The table japanese has three sections. These are their starts and sizes, in characters. First come the characters of
-// JIS X 0208 and JIS X 0212, by row and column as in EUC-JP. Then come the two-byte characters of Windows-31J by lead
-// byte (81 to 9F, E0 to FC) and trail byte (40 to FC).
+// The table japanese has three sections. These constants are the starts and sizes of the sections, in characters. The
+// first two have the characters of JIS X 0208 and JIS X 0212, by row and column as in EUC-JP. The third has the
+// two-byte characters of Windows-31J, by lead byte (81 to 9F, E0 to FC) and trail byte (40 to FC).
 const (
 	jisRows       = 94
 	jisX0208At    = 0
@@ -51,7 +51,7 @@ func decodeText(b []byte, encoding int) string {
 	next := decodeByte
 	switch encoding {
 	case encUTF8, encUTF8Mac, encBinary, encUSASCII:
-		// File names that are marked as binary mostly hold UTF-8.
+		// A file name that is marked as binary is mostly UTF-8.
 		if utf8.Valid(b) {
 			return string(b)
 		}
@@ -65,7 +65,7 @@ func decodeText(b []byte, encoding int) string {
 	case encWindows31J:
 		next = decodeWindows31J
 	}
-	// All other encodings that names can have are supersets of ASCII.
+	// Every other encoding that a name can have contains ASCII unchanged.
 	s := make([]byte, 0, len(b)+len(b)/2)
 	for len(b) > 0 {
 		if b[0] < utf8.RuneSelf {

@@ -8,8 +8,8 @@ import (
 // threadKilled is the status of a thread that has ended (THREAD_KILLED of vm_core.h, 2.5 to 4.0).
 const threadKilled = 3
 
-// Ended reports whether the thread at th has ended while its Thread object self still exists. ec is then the address
-// of its execution context. Call it within Read.
+// Ended reports whether the thread at th has ended, although its Thread object self still exists. If it has, ec is the
+// address of its execution context. Call it within Read.
 func (o *Objects) Ended(self uint64, th attach.Address) (ec attach.Address, ended bool, err error) {
 	header, err := o.dataHeader(self, "Thread")
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 const maxFiberLocals = 1 << 12
 
 // FiberLocals calls f for the fiber-local variables (Thread#[]) of an execution context, in no order, until f returns
-// false. Read repeats its function when memory was missing. So within Read, f can get the same variable again.
+// false. Within Read, f can be called twice with the same variable, because Read starts over after it has fetched
+// missing memory.
 func (o *Objects) FiberLocals(ec attach.Address, f func(name string, value uint64) (more bool, err error)) error {
 	_, err := o.eachFiberLocal(ec, func(at place, name string, value uint64) (bool, error) {
 		o.notePlace(at)
@@ -20,8 +21,8 @@ func (o *Objects) FiberLocals(ec attach.Address, f func(name string, value uint6
 	return err
 }
 
-// FiberLocal returns one fiber-local variable. ok is false if the fiber has no variable with this name. Then
-// FiberLocal notes the memory of the table, so that a later check shows whether the variable was added.
+// FiberLocal returns one fiber-local variable. ok is false if the fiber has no variable with this name. FiberLocal then
+// notes the memory of the whole table. So a later check shows whether the variable was added.
 func (o *Objects) FiberLocal(ec attach.Address, name string) (value uint64, ok bool, err error) {
 	p, err := o.eachFiberLocal(ec, func(at place, n string, v uint64) (bool, error) {
 		if n == name {
@@ -36,7 +37,8 @@ func (o *Objects) FiberLocal(ec attach.Address, name string) (value uint64, ok b
 	return value, ok, err
 }
 
-// eachFiberLocal is FiberLocals, but it also passes the place of each variable to f. It returns the whole table.
+// eachFiberLocal does the same as FiberLocals, but also passes the place of each variable to f. It returns the whole
+// table.
 func (o *Objects) eachFiberLocal(ec attach.Address, f func(at place, name string, value uint64) (more bool, err error)) (pairs, error) {
 	table, err := o.notedWord(ec + attach.Address(o.places.ecLocals))
 	if err != nil || table == 0 {
@@ -63,8 +65,8 @@ func (o *Objects) eachFiberLocal(ec attach.Address, f func(at place, name string
 	})
 }
 
-// fiberLocals finds the table of a fiber's variables. Up to 2.7 it is an st_table by ID. From 3.0 on it is an
-// rb_id_table by the serial numbers of IDs.
+// fiberLocals finds the table of a fiber's variables. Up to 2.7 it is an st_table whose keys are IDs. From 3.0 on it is
+// an rb_id_table whose keys are the serial numbers of IDs.
 func (o *Objects) fiberLocals(table attach.Address) (pairs, error) {
 	if !o.places.localsBySerial {
 		if _, err := o.notedWord(table + attach.Address(o.places.tableBound)); err != nil {
@@ -96,8 +98,8 @@ func (o *Objects) Fiber(ec attach.Address) (uint64, error) {
 	return o.notedWord(attach.Address(fiber) + attach.Address(o.places.fiberSelf))
 }
 
-// FiberStorage returns the Hash of the inherited storage of a fiber (Fiber[], 3.2 and later). It returns zero if
-// there is none.
+// FiberStorage returns the Hash with a fiber's inherited storage (Fiber[], 3.2 and later). It returns zero if the fiber
+// has none.
 func (o *Objects) FiberStorage(ec attach.Address) (uint64, error) {
 	if o.places.ecStorage < 0 {
 		return 0, nil

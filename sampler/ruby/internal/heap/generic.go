@@ -9,14 +9,15 @@ import (
 )
 
 const (
-	// flagGeneric is set on an object whose instance variables are in a global table (FL_EXIVAR, up to 3.4). The
-	// object has no room for them.
+	// flagGeneric is set on an object whose instance variables are in a global table (FL_EXIVAR, up to 3.4). The object
+	// itself has no room for them.
 	flagGeneric = 0x400
 	// genericSlots is the offset of the first variable in a record of the global table, in bytes.
 	genericSlots = 8
-	// maxProbes bounds the bins that a search in a hash table reads. Most searches need one or two.
+	// maxProbes limits the bins of a hash table that one search reads. Most searches need one or two.
 	maxProbes = 64
-	// maxSearches bounds how often the global table is searched for. maxReferences bounds the words kept for a search.
+	// maxSearches limits how often ddtop searches for the global table. maxReferences limits the words that a search
+	// keeps because they may point to the table.
 	maxSearches, maxReferences = 3, 1 << 15
 	// maxUnhashed bounds the entries read of a table that has no hash index.
 	maxUnhashed = 64
@@ -25,11 +26,12 @@ const (
 // errNoGeneric means that the address of the global table is not known.
 var errNoGeneric = errors.New("the table of other objects' instance variables was not found")
 
-// reference is a word of the library's variables that may point to the global table.
+// reference is a word of the Ruby library's variables that may point to the global table of instance variables.
 type reference struct{ at, to attach.Address }
 
-// findGeneric finds the global table of instance variables, which stripped libraries do not name. It tries all tables
-// that the library's variables point to. The right table contains the object at the address in the parameter has.
+// findGeneric finds the global table of instance variables. It is needed because stripped libraries have no symbol for
+// it. It tries all tables to which the library's variables point. The right table has an entry for the object at the
+// address in the parameter has.
 func (o *variables) findGeneric(has attach.Address) error {
 	if o.Generic != 0 {
 		return nil
@@ -74,8 +76,9 @@ func (o *variables) findGeneric(has attach.Address) error {
 	return err
 }
 
-// ivarsOfOther finds the variables of an object that is neither ordinary nor a class. Up to 3.4 they are in a global
-// table. A shape or a table of the class gives their slots. From 4.0 on a data object has a word that leads to them.
+// ivarsOfOther finds the instance variables of an object that is neither ordinary nor a class. Up to 3.4 they are in a
+// global table, and the object's shape or a table of its class says in which slots. From 4.0 on, a data object has a
+// word that leads to them.
 func (o *variables) ivarsOfOther(addr attach.Address, flags uint64) (ivars, error) {
 	switch {
 	case o.places.fieldsSlots >= 0 && flags&TypeMask == TypeData:
@@ -121,7 +124,8 @@ func (o *variables) ivarsOfOther(addr attach.Address, flags uint64) (ivars, erro
 	return ivars{kind: table, slots: at + genericSlots, count: int(view.U32(count))}, err
 }
 
-// fieldsAt finds the variables in the internal object that a word refers to. From 4.0 on such an object holds them.
+// fieldsAt finds the instance variables in an internal object, from 4.0 on. word is the address of the word that refers
+// to this object.
 func (o *variables) fieldsAt(word attach.Address) (ivars, error) {
 	v, err := o.notedWord(word)
 	if err != nil || !o.IsObject(v) {
@@ -177,7 +181,7 @@ func (o *variables) ivarsOfClass(addr attach.Address, flags uint64) (ivars, erro
 	return ivars{kind: uint64(id), slots: attach.Address(w)}, err
 }
 
-// tableLookup returns the record of an st_table for a number as key. It hashes the key as st.c does.
+// tableLookup returns the record of an st_table whose keys are numbers. It hashes the key as st.c does.
 func (o *variables) tableLookup(table attach.Address, key uint64) (record uint64, ok bool, err error) {
 	p := o.places
 	head, err := o.View.Bytes(table, max(p.tableStart, p.tableBound, p.tableEntries, p.tableBins)+8)

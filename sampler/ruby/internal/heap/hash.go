@@ -37,20 +37,22 @@ type pairs struct {
 	bytes  []byte
 	stride int // from one pair to the next, in bytes
 	key    int // offset of the key in a pair; the value follows it
-	// deleted reports whether a place holds no pair.
+	// deleted reports whether the memory at a place holds no pair, for example because the pair was deleted.
 	deleted func(place []byte) bool
-	// hashed is true if the word before a key is its hash. typ is the table's type (st_table.type), which says how the
-	// hash was made.
+	// hashed is true if the word before each key is the hash of the key. typ is the table's type (st_table.type). The
+	// type determines how hashes are made.
 	hashed bool
 	typ    uint64
 }
 
-// TablePlaces says where the tables of large Hashes are. The offsets are in bytes.
+// TablePlaces says where large Hashes keep their tables. The offsets are in bytes.
 type TablePlaces struct {
-	// Table is the offset in an RHash of its st_table if Inside is true, and otherwise of the pointer to the st_table.
+	// Table is the offset in an RHash of its st_table if Inside is true. Otherwise it is the offset of a pointer to the
+	// st_table.
 	Table  int
 	Inside bool
-	// Entries and Bound are the offsets in an st_table of the pointer to the entries, and of their number.
+	// Entries and Bound are the offsets of two fields in an st_table: the pointer to the entries, and the number of
+	// entries.
 	Entries, Bound int
 }
 
@@ -72,8 +74,9 @@ func EachEntry(entries []byte, f func(key, value uint64)) {
 	}
 }
 
-// WantCopied adds the memory of a Hash, its table and its entries to the next fetch. The entries are at the address
-// at. entries is an earlier copy of them. If a key's cached text is among names, WantCopied also adds the key's value.
+// WantCopied adds the memory of a Hash, its table and its entries to the next fetch. entries is an earlier copy of the
+// entries, which are at the address at. For each key whose cached text is in names, WantCopied also adds the key's
+// value.
 func (o *Objects) WantCopied(hash uint64, table, at attach.Address, entries []byte, names []string) {
 	const object = 64 // how many bytes are read of most objects
 	o.View.Want(attach.Address(hash), object)
@@ -86,7 +89,7 @@ func (o *Objects) WantCopied(hash uint64, table, at attach.Address, entries []by
 	})
 }
 
-// place is the address and size of a pair, in bytes. hash is the hash of its key if the table has hashes.
+// place is the address of a pair and its size in bytes. hash is the hash of the pair's key, if the table has hashes.
 type place struct {
 	at   attach.Address
 	size int
@@ -145,8 +148,8 @@ func (o *Objects) tablePairs(table attach.Address, limit int) (pairs, error) {
 	if start > bound || bound > 1<<40 {
 		return pairs{}, fmt.Errorf("the table at %s goes from entry %d to %d", table, start, bound)
 	}
-	// These words change when an entry is added. They are noted even if the wanted entry does not exist, so that a
-	// later check shows whether it was added.
+	// These words change when an entry is added. They are noted even if the table lacks the wanted entry. So a later
+	// check shows whether it was added.
 	for _, at := range [...]int{tableType, o.places.tableStart, o.places.tableEntries} {
 		o.Note(table+attach.Address(at), head[at:][:8], 0)
 	}
@@ -160,8 +163,8 @@ func (o *Objects) tablePairs(table attach.Address, limit int) (pairs, error) {
 		hashed: true, typ: view.U64(head[tableType:])}, err
 }
 
-// each calls f for each pair until f returns false. If memory for one pair is missing, each continues with the next
-// pair. So one fetch can get the missing memory of all pairs.
+// each calls f for each pair until f returns false. If memory for one pair is missing, each goes on with the next pair.
+// So one fetch can get the missing memory of all pairs.
 func (p pairs) each(f func(at place, key, value uint64) (more bool, err error)) error {
 	var missing error
 	for i := 0; i < len(p.bytes); i += p.stride {
@@ -181,8 +184,8 @@ func (p pairs) each(f func(at place, key, value uint64) (more bool, err error)) 
 	return missing
 }
 
-// notePlace notes the memory of a pair and of its hash, to check later whether it has changed. The hash is needed
-// because only the hash changes when an entry is deleted.
+// notePlace notes the memory of a pair, including its hash, so that a later check shows whether it has changed. The
+// hash is included because deleting an entry changes only its hash.
 func (o *witnesses) notePlace(p place) {
 	if o.notes != nil {
 		if b, err := o.View.Bytes(p.at, p.size); err == nil {
@@ -192,8 +195,8 @@ func (o *witnesses) notePlace(p place) {
 }
 
 // EachPair calls f for the pairs of a Hash in the order in which they were added, until f returns false. It reads at
-// most min(limit, MaxPairs) entries. Deleted pairs count. Within Read, f can be called again for the same pair after
-// missing memory was fetched (view.View).
+// most min(limit, MaxPairs) entries, including deleted pairs. Within Read, f can be called twice for the same pair,
+// because Read starts over after it has fetched missing memory (view.View).
 func (o *Objects) EachPair(hash uint64, limit int, f func(key, value uint64) (more bool, err error)) error {
 	p, err := o.hashPairs(hash, min(limit, MaxPairs))
 	if err != nil {
@@ -205,9 +208,9 @@ func (o *Objects) EachPair(hash uint64, limit int, f func(key, value uint64) (mo
 	})
 }
 
-// Lookup sets values[i] to the value of a Hash under the String or Symbol names[i]. It sets zero if there is none. A
-// String key wins over a Symbol key of the same name. It returns an error if the values are not known, for example
-// because the Hash has more than MaxPairs pairs.
+// Lookup sets values[i] to the value that a Hash has for the key names[i], as a String or Symbol. It sets zero if there
+// is no such key. If both a String and a Symbol are keys, the String's value counts. It returns an error if values may
+// be missing, for example because the Hash has more than MaxPairs pairs.
 func (o *Objects) Lookup(hash uint64, names []string, values []uint64) error {
 	clear(values)
 	p, err := o.hashPairs(hash, MaxPairs)
@@ -257,8 +260,8 @@ func (o *Objects) Lookup(hash uint64, names []string, values []uint64) error {
 	return err
 }
 
-// keyAmong returns the index of a key in names, or -1. symbol is true if the key is a Symbol. The text of a String
-// cannot change while it is a key. So keyAmong notes only the pair for a later check, without the text.
+// keyAmong returns the index of a key's text in names, or -1. symbol is true if the key is a Symbol. The text of a
+// String cannot change while it is a key. So a later check needs only the pair, and keyAmong does not note the text.
 func (o *Objects) keyAmong(key uint64, h keyHash, names []string) (i int, symbol bool, err error) {
 	if key&symbolMask == symbolTag {
 		name, err := o.IDName(key >> symbolShift)

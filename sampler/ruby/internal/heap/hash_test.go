@@ -7,8 +7,9 @@ import (
 	"github.com/ddtop/ddtop/internal/memtest"
 )
 
-// TestGrownHashIsKept: if a Hash gets another pair, the pairs read before stay valid, but are incomplete. If a pair is
-// deleted, they are not valid. A deletion leaves key and value in their places.
+// TestGrownHashIsKept reads pairs of a Hash. If the Hash then gets another pair, the pairs that were read must stay
+// valid, but count as incomplete. If a pair is deleted, they must not stay valid, although a deletion leaves key and
+// value in their places.
 func TestGrownHashIsKept(t *testing.T) {
 	const hash, table, entries = 0x7000000000, 0x7000001000, 0x7000002000
 	tried := 0

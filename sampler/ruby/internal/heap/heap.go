@@ -1,10 +1,10 @@
 // Package heap reads the objects of another process's Ruby: Strings, Symbols, numbers, Arrays, Hashes, instance
-// variables, a fiber's variables, classes with their names, data types (docs/internals/objects.md). It knows nothing
-// of code, stacks and threads.
+// variables, a fiber's variables, classes with their names, data types (docs/internals/objects.md). It knows nothing of
+// code, stacks and threads.
 //
-// Functions that return a view's errors must be called within Read. If memory was missing, Read fetches it and calls
-// them again. They read piece by piece while the process runs. Record notes what they read, and Unchanged reports
-// whether all of it was true at one moment.
+// Functions that return errors of package view must be called within Read. They return view.ErrMissing if memory is
+// missing. Read then fetches the memory and calls them again. They read piece by piece while the process runs. Record
+// notes what they read, and Unchanged reports whether all of it was true at one moment.
 package heap
 
 import (
@@ -17,8 +17,8 @@ import (
 
 // Limits of the caches of names.
 const (
-	// MaxKeptBytes bounds the cached names of IDs and classes, in bytes. When it is exceeded, all are dropped. Each is
-	// read again when it is next needed.
+	// MaxKeptBytes limits the cached names of IDs and classes, in bytes. When they would exceed it, all are dropped,
+	// and read again when they are needed.
 	MaxKeptBytes = 8 << 20
 	// keptEntry is the approximate size of a map's entry without its name, in bytes.
 	keptEntry = 128
@@ -28,8 +28,9 @@ const (
 	maxTypeNames  = 1 << 12
 )
 
-// Objects reads the objects of one process through View, and caches the names it has read. Its methods return errors
-// of the view. They return the error WrongType if an address holds another object. It is not safe for concurrent use.
+// Objects reads the objects of one process through View, and caches the names it has read. Its methods return errors of
+// the view. If an address holds another kind of object than expected, they return the error of WrongType. It is not
+// safe for concurrent use.
 type Objects struct {
 	variables
 	typeNames map[attach.Address]string
@@ -37,10 +38,12 @@ type Objects struct {
 	keys      keyCache
 }
 
-// witnesses reads words and notes what it read, so that it can compare them later.
+// witnesses reads words and notes the memory that it reads, as a list of Witness. So it can check later whether this
+// memory has changed.
 type witnesses struct {
 	View *view.View
-	// seed is the seed of the checksums of witnesses. New witnesses go to notes. If notes is nil, none are recorded.
+	// seed is the seed of the witnesses' checksums. New witnesses are appended to *notes. If notes is nil, none are
+	// recorded.
 	seed  maphash.Seed
 	notes *[]Witness
 }
@@ -49,7 +52,7 @@ type witnesses struct {
 type values struct {
 	witnesses
 	places *Places
-	// generation goes up whenever classes may have got other names. gc is the last known state of the collector.
+	// generation increases whenever classes may have got other names. gc is the last known state of the collector.
 	generation uint32
 	gc         sampler.GC
 }
@@ -78,11 +81,11 @@ type classes struct {
 // variables reads the instance variables of objects.
 type variables struct {
 	classes
-	// Generic is the address of the pointer to the global table of instance variables (generic_iv_tbl_, up to 3.4).
-	// The table is for objects that have no room for their variables. Generic is zero if it is not known yet.
+	// Generic is the address of the pointer to the global table of instance variables (generic_iv_tbl_, up to 3.4). The
+	// table has the variables of objects that have no room for them. Generic is zero until it is known.
 	Generic attach.Address
-	// Variables calls f for each word of the library's variables. It serves to find Generic if the library does not
-	// name it. If Variables is nil, Generic is not searched for.
+	// Variables calls f for each word of the Ruby library's variables. It is used to find Generic if the library has no
+	// symbol for it. If Variables is nil, ddtop does not search for Generic.
 	Variables func(f func(at attach.Address, word uint64)) error
 
 	slots      map[slotKey]slotPlace
@@ -90,7 +93,8 @@ type variables struct {
 	searches   int
 }
 
-// New returns an Objects that reads through v. places are the places of the release.
+// New returns an Objects that reads through v. places are the offsets of the release's fields. vm is the address of
+// rb_vm_t, and table the address of the symbol table.
 func New(v *view.View, places *Places, vm, table attach.Address) *Objects {
 	o := &Objects{typeNames: make(map[attach.Address]string)}
 	o.View, o.places, o.VM, o.Symbols, o.MaxKept, o.seed = v, places, vm, table, MaxKeptBytes, maphash.MakeSeed()
@@ -99,14 +103,14 @@ func New(v *view.View, places *Places, vm, table attach.Address) *Objects {
 	return o
 }
 
-// SetGC sets the state of the target's collector. Types of objects stay cached until the collector begins its next
-// cycle.
+// SetGC sets the state of the target's collector. The cached types of objects are valid until the collector begins its
+// next cycle.
 func (o *values) SetGC(gc sampler.GC) { o.gc = gc }
 
 // Renew must be called if classes may have been freed or renamed.
 func (o *values) Renew() { o.generation++ }
 
-// keep counts n more bytes of cached names. It first drops all names if they would exceed MaxKept.
+// keep counts n more bytes of cached names. If they would exceed MaxKept, it first drops all names.
 func (o *symbols) keep(n int) {
 	if o.kept+n > o.MaxKept {
 		o.Forget()
@@ -121,7 +125,8 @@ func (o *symbols) Forget() {
 	o.kept = 0
 }
 
-// Read calls f until no memory is missing for it. f reads through the view, which is empty at first.
+// Read calls f again and again until f lacks no memory. Between two calls it fetches what was missing. f reads through
+// the view, which is empty at first.
 func (o *witnesses) Read(f func() error) error {
 	o.View.Reset()
 	return o.View.Settle(f)

@@ -30,7 +30,8 @@ func open(t *testing.T, c *memtest.Process) *Objects {
 	return New(view.New(c.Pages), p, c.VM, c.Symbols)
 }
 
-// TestNamesAreBounded: names of real processes are kept only up to the limit, and the sum of their sizes is right.
+// TestNamesAreBounded reads the names of real processes. The cache must keep names only up to its limit, and its count
+// of their bytes must be right.
 func TestNamesAreBounded(t *testing.T) {
 	for _, g := range memtest.Load[memtest.Golden](t, "../code/testdata/golden") {
 		o := open(t, &g.Process)

@@ -7,8 +7,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// EachHeld calls visit for each object that a constant or variable of a class or module holds. id is the ID of the
-// constant's or variable's name. Call it within Read. It continues after objects for which memory is missing.
+// EachHeld calls visit for each object that a class or module holds in a constant or variable. id is the ID of the
+// constant's or variable's name. Call it within Read. If memory for an object is missing, it continues with the next
+// one.
 func (o *Objects) EachHeld(class uint64, visit func(id, value uint64) error) error {
 	var missing error
 	take := func(id, value uint64) error {
@@ -101,8 +102,8 @@ func (o *classes) eachName(table attach.Address, f func(id, value uint64) error)
 const minGlobals = 20
 
 // Globals returns the objects that global variables hold, by the IDs of their names. ok is false if the rb_id_table at
-// table is not the table of global variables. Globals recognizes that table because each of its entries refers to a
-// variable and repeats its name (rb_global_tbl, variable.c, 2.7 to 4.0). Call it within Read.
+// table is not the table of global variables. In that table each entry refers to a variable that repeats the entry's
+// name (rb_global_tbl, variable.c, 2.7 to 4.0). Call it within Read.
 func (o *Objects) Globals(table attach.Address) (values map[uint64]uint64, ok bool, err error) {
 	p := o.places
 	head, err := o.View.Bytes(table, p.idTableSize())

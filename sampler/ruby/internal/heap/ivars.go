@@ -10,19 +10,19 @@ import (
 const (
 	// maxKnownSlots bounds the cache of slots of instance variables, in entries.
 	maxKnownSlots = 1 << 14
-	// noSlot is the slot of a variable that objects of the shape or class do not have.
+	// noSlot means that objects with this shape, or of this class, do not have the variable.
 	noSlot = -1
 )
 
-// slotKey identifies a variable by its name and by the kind of its object. kind is a shape's ID, or up to 3.1 the
-// address of a class's table.
+// slotKey identifies a variable by its name and by the kind of its object. kind is the ID of a shape. Up to 3.1 it is
+// the address of a class's table.
 type slotKey struct {
 	kind uint64
 	name string
 }
 
-// slotPlace is a cached slot of a variable. generation is the generation in which the table of a class was read. A
-// slot of an older generation is read again, because a class can be freed.
+// slotPlace is a cached slot of a variable. generation is the generation in which the slot was read from a class's
+// table. In a later generation the slot is read again, because the class may have been freed.
 type slotPlace struct {
 	slot       int
 	generation uint32
@@ -36,9 +36,9 @@ type ivars struct {
 	table attach.Address // address of an st_table by ID that has the variables; zero if none
 }
 
-// Ivar returns an instance variable of an object. It can also be an internal one without an @, such as an exception's
-// mesg. ok is false if the object has no variable with this name. Ivar reads ordinary objects, classes, modules and
-// data objects, and up to 3.4 all others. From 4.0 on it returns an error for others
+// Ivar returns an instance variable of an object. It can be an internal one without an @, such as an exception's mesg.
+// ok is false if the object has no variable with this name. Ivar can read ordinary objects, classes, modules and data
+// objects, and up to 3.4 all others. From 4.0 on it returns an error for other objects
 // (docs/internals/objects.md#instance-variables).
 func (o *variables) Ivar(object uint64, name string) (value uint64, ok bool, err error) {
 	at, ok, err := o.ivarAt(object, name)
@@ -88,7 +88,8 @@ func (o *variables) ivarsOf(object uint64) (ivars, error) {
 	return o.ivarsOfOther(addr, flags)
 }
 
-// ivarsByClass finds the variables of an object up to 3.1, where a table of its class gives their slots.
+// ivarsByClass finds the instance variables of an object, up to 3.1. There a table of the object's class says in which
+// slots they are.
 func (o *variables) ivarsByClass(addr attach.Address, flags uint64) (ivars, error) {
 	const embedded, mostEmbedded = flagEmbed, 3 // ROBJECT_EMBED, ROBJECT_EMBED_LEN_MAX
 	o.noteWord(addr, flags, TypeMask|embedded)
@@ -105,7 +106,7 @@ func (o *variables) ivarsByClass(addr attach.Address, flags uint64) (ivars, erro
 	return ivars{kind: table, slots: addr + attach.Address(o.places.objectSlots), count: mostEmbedded}, err
 }
 
-// indexOfClass returns the table of an object's class that gives the slots of its variables (up to 3.1).
+// indexOfClass returns the table of an object's class that maps the names of instance variables to slots (up to 3.1).
 func (o *classes) indexOfClass(addr attach.Address) (uint64, error) {
 	class, err := o.notedWord(addr + BasicClass)
 	if err != nil {
@@ -121,8 +122,8 @@ func (o *classes) indexOfClass(addr attach.Address) (uint64, error) {
 	return o.View.Word(ext + attach.Address(o.places.extIvIndex))
 }
 
-// ivarsByShape finds the variables of an object from 3.2 on. The object's flags hold the ID of its shape, and the
-// shape gives the slots of the variables.
+// ivarsByShape finds the instance variables of an object, from 3.2 on. The object's flags have the ID of its shape. The
+// shape says in which slots the variables are.
 func (o *variables) ivarsByShape(addr attach.Address, flags uint64) (ivars, error) {
 	p := o.places
 	id := uint32(flags >> 32)
@@ -236,15 +237,15 @@ func (o *variables) ivarInTable(table attach.Address, name string) (at attach.Ad
 	return at, at != 0, err
 }
 
-// search looks for the ID with a given name among other IDs.
+// search goes through IDs, to find the ID with a given name.
 type search struct {
 	name string
-	// unread is the error of the first ID that could not be read, for example because a compaction has locked its
-	// page. This ID may be the one that is searched for.
+	// unread is the error of the first ID whose name could not be read, for example because a compaction has locked its
+	// page. This ID may be the wanted one.
 	unread error
 }
 
-// is reports whether an ID has the name that is searched for. An error ends the search.
+// is reports whether an ID has the wanted name. An error ends the search.
 func (s *search) is(o *variables, id uint64) (bool, error) {
 	got, err := o.IDName(id)
 	switch {
@@ -256,8 +257,8 @@ func (s *search) is(o *variables, id uint64) (bool, error) {
 	return err == nil && got == s.name, nil
 }
 
-// quietly calls f without recording what f reads as witnesses. It is for reads that a later check of the result need
-// not repeat.
+// quietly calls f without recording the memory that f reads. Use it for reads that a later check of the result need not
+// repeat.
 func (o *witnesses) quietly(f func() error) error {
 	notes := o.notes
 	o.notes = nil

@@ -54,8 +54,8 @@ func namedID(o *Objects) (id, text uint64, name string) {
 	return 0, 0, ""
 }
 
-// TestLockedNameIsNoOther: if the name of a variable is temporarily unreadable, as during a compaction, the lookup
-// fails with an error. ddtop does not conclude, or keep, that the objects lack this variable.
+// TestLockedNameIsNoOther makes the name of a variable temporarily unreadable, as a compaction does. The lookup must
+// fail with an error. ddtop must not conclude that the objects lack this variable, nor cache this.
 func TestLockedNameIsNoOther(t *testing.T) {
 	const kind = 7
 	tried := 0

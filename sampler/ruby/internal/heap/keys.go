@@ -11,20 +11,21 @@ const (
 	maxKeptKey = 64
 )
 
-// keyHash is the hash of a key in a table, and the type of the table. Both are zero if the table has no hashes.
+// keyHash is the hash that a table has for a key, and the type of the table. Both are zero if the table stores no
+// hashes.
 type keyHash struct{ hash, typ uint64 }
 
-// keyCache caches the texts of Strings and Symbols that are keys.
+// keyCache caches the texts of Strings and Symbols that are keys of Hashes.
 //
-// The collector can give an object's address to another object. So a key is checked by its hash, which is next to the
-// key in the table. The hash of a String is made from its text (docs/internals/objects.md#tables). But a table that
-// compares keys by identity makes the hash from the address. Such a hash proves nothing about the text, so the cached
-// text is valid only until the next collection. The cache finds out which type of table hashes texts. Such tables can
-// give two hashes to keys at one address, or one hash to keys at two addresses. Hashes of addresses never do this.
+// The collector can free a key and put another object at its address. So a cached key is checked by its hash, which is
+// next to the key in the table. The hash of a String is made from its text (docs/internals/objects.md#tables). Only in
+// a table that compares keys by identity, the hash is made from the key's address. Such a hash proves nothing about the
+// text, so the cached text is valid only until the next collection. keyCache learns which type of table makes hashes
+// from texts. Only in such tables can one address have two hashes, or two addresses the same hash.
 type keyCache struct {
 	slots  Recent[keySlot]
 	hashes Recent[hashSlot]
-	// byText is the type of tables that hash the text of keys. It is zero while that type is not known.
+	// byText is the type of the tables that make hashes from texts. It is zero until this type is known.
 	byText uint64
 }
 
@@ -36,28 +37,28 @@ type keySlot struct {
 	cycle  uint64
 	text   string
 	symbol bool
-	// of and many identify a list of names by the address of its first name and its length. index is the place of text
-	// in this list. It is -1 if the list lacks text.
+	// of and many identify the list of names that was last searched for text: the address of the first name, and the
+	// number of names. index is the index of text in this list, or -1.
 	of          *string
 	many, index int
 }
 
-// hashSlot is a key with its hash and its text.
+// hashSlot caches which key and which text had a hash last.
 type hashSlot struct {
 	keyHash
 	value uint64
 	text  string
 }
 
-// keyPlaces returns the two places that a key can have in the cache. With only one place each, a few keys of a table
-// of 70 would always share it, and would be read again for each request. The factor is 2^64 divided by the golden
-// ratio. It spreads addresses of objects, which differ by multiples of 40.
+// keyPlaces returns the two slots that a key can have in the cache. With only one, a few keys of a table of 70 would
+// share a slot, and would be read again for each request. The factor is 2^64 divided by the golden ratio. It spreads
+// addresses of objects, which differ by multiples of 40.
 func keyPlaces(key uint64) (first, second uint64) {
 	h := key * 0x9e3779b97f4a7c15
 	return h >> 48, h >> 32
 }
 
-// slotOf returns the slot that keeps a key, or nil.
+// slotOf returns the slot of a cached key, or nil.
 func (c *keyCache) slotOf(key uint64) *keySlot {
 	first, second := keyPlaces(key)
 	for _, place := range [...]uint64{first, second} {
@@ -68,7 +69,7 @@ func (c *keyCache) slotOf(key uint64) *keySlot {
 	return nil
 }
 
-// slotFor returns the slot for a key that is not kept.
+// slotFor returns a slot for a key that is not in the cache yet.
 func (c *keyCache) slotFor(key uint64) *keySlot {
 	first, second := keyPlaces(key)
 	if s := c.slots.At(first); s.value == 0 {
@@ -100,8 +101,8 @@ func (c *keyCache) keep(key uint64, h keyHash, cycle uint64, text string, symbol
 	*s = keySlot{value: key, keyHash: h, cycle: cycle, text: text, symbol: symbol}
 }
 
-// knownKey does the same as keyAmong, but only from the cache. If the result known is false, i and symbol are not
-// valid.
+// knownKey does the same as keyAmong, but uses only the cache. known is false if the cache does not have the answer.
+// Then i and symbol are not valid.
 func (o *Objects) knownKey(key uint64, h keyHash, names []string) (i int, symbol, known bool) {
 	s := o.keys.slotOf(key)
 	if s == nil || len(names) == 0 {
@@ -113,7 +114,8 @@ func (o *Objects) knownKey(key uint64, h keyHash, names []string) (i int, symbol
 	}
 	switch {
 	case h.typ != 0 && s.keyHash == h && (inCycle || h.typ == o.keys.byText && !s.symbol):
-	// In another table, the cached text can only rule a key out. A key that may be among names is read again.
+	// If the key was cached from another type of table, the hashes cannot be compared. Within the same cycle, the
+	// cached text may still show that the key is not in names. A key that may be in names is read again.
 	case inCycle && s.index < 0 && (h.typ == 0 || h.typ != s.typ):
 	default:
 		return 0, false, false

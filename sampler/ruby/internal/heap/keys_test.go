@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestKnownKeys: ddtop trusts a known key while its hash proves the key. After a collection, this holds only in tables
-// whose hashes were seen to be made of texts.
+// TestKnownKeys checks when ddtop trusts a cached key. It must trust the key while its hash proves its text. After a
+// collection, a hash proves a text only if this type of table was seen to make hashes from texts.
 func TestKnownKeys(t *testing.T) {
 	names := []string{"PATH_INFO", "REQUEST_METHOD"}
 	const key, other, text, identity = 0x1000, 0x2000, 0x500, 0x600
@@ -50,7 +50,7 @@ func TestKnownKeys(t *testing.T) {
 	check("after a collection, of tables by text", key, h, 0)
 	check("its hash is another text's", key, keyHash{78, text}, -2)
 
-	// In a table by identity, an address has one hash, whatever object is there.
+	// In a table that compares by identity, an address always has the same hash, whatever object is there.
 	h = keyHash{99, identity}
 	keep(key, h, "PATH_INFO")
 	keep(other, keyHash{100, identity}, "PATH_INFO")
@@ -61,7 +61,7 @@ func TestKnownKeys(t *testing.T) {
 	cycle(5)
 	check("by identity, after a collection", key, h, -2)
 
-	// Within one collection, only keys that their hashes prove are kept.
+	// While types cannot be cached, as during a collection, ddtop trusts only keys whose hashes prove their texts.
 	o = &Objects{}
 	h = keyHash{77, text}
 	keep(key, h, "PATH_INFO")
@@ -70,8 +70,8 @@ func TestKnownKeys(t *testing.T) {
 	check("no address has two hashes by identity", key, keyHash{78, text}, -1)
 }
 
-// TestKeysStayKnown: if a table is looked up again and again, nearly all its keys are kept after some lookups. Keys
-// that share a place with others would be read again for each request.
+// TestKeysStayKnown looks up the same table again and again. After some lookups nearly all its keys must be in the
+// cache. Keys that push each other out of a slot would be read again for each request.
 func TestKeysStayKnown(t *testing.T) {
 	const tables, keysOf, lookups = 50, 72, 1000
 	names := []string{"PATH_INFO"}

@@ -11,11 +11,11 @@ const (
 	typeStruct   = 9
 	typeRational = 15
 	typeComplex  = 14
-	// TypeZombie is an object whose finalizer is still to run.
+	// TypeZombie is the type of an object whose finalizer must still run.
 	TypeZombie = 29
 )
 
-// TypeNames are the names of types by their number, as ObjectSpace.count_objects has them.
+// TypeNames are the names of types, by the number of the type. ObjectSpace.count_objects uses the same names.
 var TypeNames = [TypeMask + 1]string{
 	TypeNone: "FREE", TypeObject: "T_OBJECT", typeClass: "T_CLASS", typeModule: "T_MODULE", typeFloat: "T_FLOAT", TypeString: "T_STRING",
 	6: "T_REGEXP", TypeArray: "T_ARRAY", TypeHash: "T_HASH", typeStruct: "T_STRUCT", typeBignum: "T_BIGNUM", 11: "T_FILE",
@@ -26,8 +26,8 @@ var TypeNames = [TypeMask + 1]string{
 // CarriesClasses reports whether objects of a type are classes or modules. Each has a singleton class of its own.
 func CarriesClasses(typ uint64) bool { return typ == typeClass || typ == typeModule }
 
-// maxOwn limits the memory that an object may have outside its slot, in bytes or elements. A larger number means that
-// the slot changed during the reading, or is forged.
+// maxOwn limits the memory that one object can have outside its slot, in bytes or elements. A larger number means that
+// the slot changed during the reading, or that its content is forged.
 const maxOwn = 1 << 40
 
 // Sizer computes how much memory an object has outside its slot, as ObjectSpace.memsize_of does (gc.c, string.c,
@@ -43,7 +43,7 @@ type Sizer struct {
 	capacities                    map[uint32]int
 }
 
-// Sizer knows the releases from sizedFrom on that are older than sizedBefore.
+// Sizer knows the releases from sizedFrom on, up to but not including sizedBefore.
 var (
 	sizedFrom   = [2]int{2, 7}
 	sizedBefore = [2]int{4, 1}
@@ -68,7 +68,7 @@ func (o *Objects) NewSizer(rel places.Release) *Sizer {
 	return s
 }
 
-// Offsets and sizes in bytes of what objects keep outside their slot. They are the same from 2.7 to 4.0.
+// Offsets and sizes, in bytes, of the memory that objects have outside their slot. They are the same from 2.7 to 4.0.
 const (
 	stringCapacity = 32
 	arrayLength    = 16
@@ -76,12 +76,13 @@ const (
 	structLength   = 16
 	bignumLength   = 16
 	hashPointer    = 16
-	// smallTable is the size of a Hash's list of eight pairs up to 3.2, tableHeader the size of an st_table.
+	// smallTable is the size of the list of eight pairs that a small Hash has, up to 3.2. tableHeader is the size of an
+	// st_table.
 	smallTable  = 128
 	tableHeader = 56
 	// TableSize is the number of bytes of an st_table that Sizer.Table needs.
 	TableSize = 64
-	// flagNoFree is set on a String whose bytes are not its own (STR_NOFREE, FL_USER18).
+	// flagNoFree is set on a String that must not free its bytes, because they are not its own (STR_NOFREE, FL_USER18).
 	flagNoFree = 1 << 30
 	// flagBignumEmbed is set on a Bignum whose digits are in its slot (FL_USER2).
 	flagBignumEmbed = 0x4000
@@ -92,13 +93,14 @@ const (
 // Own is the memory of an object outside its slot.
 type Own struct {
 	Bytes uint64
-	// Table is the address of an st_table that also belongs to the object (Sizer.Table). It is zero if there is none.
+	// Table is the address of an st_table that also belongs to the object, and whose size Sizer.Table computes. It is
+	// zero if the object has none.
 	Table attach.Address
 	// Unknown means that the object may have more memory, of unknown size.
 	Unknown bool
 }
 
-// Of returns the memory of the object in a slot, outside this slot.
+// Of returns the memory that the object in a slot has outside the slot.
 func (s *Sizer) Of(slot []byte) Own {
 	if len(slot) < 40 {
 		return Own{Unknown: true} // no known release has smaller slots
@@ -176,7 +178,8 @@ func (s *Sizer) hashOwn(slot []byte, flags uint64) Own {
 	return Own{Table: attach.Address(table)}
 }
 
-// Table returns the size of an st_table: its entries, its bins, and its header if that is not in the slot.
+// Table returns the memory of an st_table: its entries, its bins, and its header, unless the header is in the object's
+// slot.
 func (s *Sizer) Table(table []byte) Own {
 	const maxPower = 36 // the entries would need more than a TB
 	p := s.o.places
@@ -217,8 +220,8 @@ func (s *Sizer) objectOwn(slot []byte, flags uint64) Own {
 	return Own{Bytes: word * uint64(n)}
 }
 
-// capacity returns how many variables an object of a shape can have outside its slot. It returns -1 if the variables
-// are in a table or the shape cannot be read.
+// capacity returns how many variables an object with a given shape can have outside its slot. It returns -1 if the
+// variables are in a table, or if the shape cannot be read.
 func (o *classes) capacity(id uint32) int {
 	if id&o.places.shapeComplex != 0 {
 		return -1

@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Tags of numbers that are not objects, and the layout of Bignums and Floats (docs/internals/objects.md#numbers).
+// Tags of words that are numbers and not addresses of objects, and the layout of Bignums and Floats
+// (docs/internals/objects.md#numbers).
 const (
 	fixnumTag              = 1
 	flonumMask, flonumTag  = 3, 2
@@ -37,7 +38,8 @@ func (o *values) Int(v uint64) (int64, error) {
 	return int64(magnitude), nil
 }
 
-// Uint returns the value of an Integer. It returns an error for other objects, if negative, and beyond 64 bits.
+// Uint returns the value of an Integer. It returns an error if v is no Integer, is negative, or needs more than 64
+// bits.
 func (o *values) Uint(v uint64) (uint64, error) {
 	high, low, err := o.Uint128(v)
 	if err == nil && high != 0 {

@@ -29,15 +29,15 @@ const (
 )
 
 const (
-	// flagNoEmbed on a String, and flagEmbed on an Array, are the same bit (FL_USER1).
+	// flagNoEmbed is for Strings, and flagEmbed for Arrays. Both are the same bit (FL_USER1).
 	flagNoEmbed, flagEmbed = 0x2000, 0x2000
-	// maxArray bounds the length of an Array, in elements. The symbol table has the longest Array that ddtop reads.
+	// maxArray limits the length of an Array, in elements. The longest Array that ddtop reads is in the symbol table.
 	maxArray = 1 << 24
 	// maxCString bounds a C string, in bytes, such as the name of a data type.
 	maxCString = 256
 )
 
-// A Symbol that is not an object has symbolTag in its lowest byte, and its ID above.
+// A static Symbol is not an object: its word has symbolTag in the lowest byte, and its ID in the bits above.
 const symbolShift, symbolMask, symbolTag uint64 = 8, 0xff, 0x0c
 
 // wrongTypeError means that an address does not hold the expected object. It was freed or moved after its address was
@@ -48,7 +48,7 @@ type wrongTypeError struct {
 	flags uint64
 }
 
-// NotHeap stands for the flags of a value that is not a heap object, such as a number, nil or a static symbol.
+// NotHeap is used in place of an object's flags for a value that is no heap object: a number, nil or a static symbol.
 const NotHeap = ^uint64(0)
 
 // WrongType returns the error for an address that does not hold the wanted object. flags are the flags found there.
@@ -70,7 +70,7 @@ func (e *wrongTypeError) Error() string {
 }
 
 // Displaced reports whether an error means that an object has just moved or been freed, for example by a compaction.
-// Then results of this moment must not be cached.
+// Results that were read at this moment must not be cached.
 func Displaced(err error) bool {
 	var wrong *wrongTypeError
 	if !errors.As(err, &wrong) {
@@ -176,8 +176,8 @@ func (o *values) Bytes(v uint64, limit int) (b []byte, cut bool, err error) {
 	return s.bytes, s.cut, err
 }
 
-// Prefix returns the first limit bytes of a String as valid UTF-8. cut is true if the String is longer. If limit
-// divides a character, each of its bytes is returned as \xNN.
+// Prefix returns the first limit bytes of a String as valid UTF-8. cut is true if the String is longer. If limit falls
+// within a character, the character's bytes before limit are returned as \xNN.
 func (o *values) Prefix(v uint64, limit int) (text string, cut bool, err error) {
 	s, err := o.stringPrefix(v, limit)
 	if err != nil {
@@ -210,8 +210,8 @@ func (o *values) Text(v uint64) (string, error) {
 	if !s.cut {
 		return sampler.CutName(decodeText(s.bytes, s.encoding)), nil
 	}
-	// CutMark makes the text longer than CutName allows. So CutName also removes an incomplete character at the end of
-	// the bytes.
+	// CutMark makes the text longer than CutName allows. So CutName cuts it, and also removes an incomplete character
+	// at the end of the bytes.
 	return sampler.CutName(decodeText(s.bytes, s.encoding) + sampler.CutMark), nil
 }
 
@@ -271,7 +271,7 @@ func (o *values) element(v uint64, i uint64) (uint64, error) {
 func (o *values) cString(addr attach.Address, limit int) (string, error) {
 	var s []byte
 	for len(s) < limit {
-		// Read only up to the end of a block. The memory after the string may not be readable.
+		// Read only up to the end of a block at a time, because the memory after the string may not be readable.
 		n := view.Block - int(addr&(view.Block-1))
 		b, err := o.View.Bytes(addr, n)
 		if err != nil {

@@ -36,9 +36,9 @@ type Places struct {
 	symbolFstr      int    `layout:"RSymbol.fstr"`
 	lastOpID        uint64 `layout:"tLAST_OP_ID"`
 
-	// RClass and rb_classext_t. The ext is inside the class, follows RClass in its slot, or is reached by a pointer.
-	// The ext has the class's path in words of its own, or in hidden instance variables. A shape or a table says where
-	// these variables are (docs/internals/objects.md#class-names).
+	// RClass and rb_classext_t. Depending on the release, the ext is inside the class, follows RClass in its slot, or
+	// is reached by a pointer. The ext has the class's path in fields, or in hidden instance variables. A shape or a
+	// table says where these variables are (docs/internals/objects.md#class-names).
 	classExt     int          `layout:"RClass_and_rb_classext_t.classext,from=3.3"`
 	classSize    int          `layout:"sizeof RClass,from=3.2,before=3.3"`
 	classExtPtr  int          `layout:"RClass.ptr,before=3.2"`
@@ -54,8 +54,8 @@ type Places struct {
 	extIvTbl     int          `layout:"rb_classext_struct.iv_tbl,before=3.2"`
 	singleton    uint64       `layout:"RUBY_FL_SINGLETON"`
 
-	// Fields for an object's instance variables. Up to 3.1 a table of the class gives their slots. From 3.2 on shapes
-	// give them (docs/internals/objects.md#instance-variables).
+	// Fields for an object's instance variables. Up to 3.1 a table of the class says in which slots they are. From 3.2
+	// on, shapes say this (docs/internals/objects.md#instance-variables).
 	extIvIndex   int          `layout:"rb_classext_struct.iv_index_tbl,before=3.2"`
 	entryIndex   int          `layout:"rb_iv_index_tbl_entry.index,from=3.0,before=3.2"`
 	vmShapes     int          `layout:"rb_vm_struct.shape_list,from=3.2,before=3.3"`
@@ -76,7 +76,7 @@ type Places struct {
 	fieldsBehind int          `layout:"rb_fields.as.external.ptr,from=4.0,optional"`
 	fieldsTable  int          `layout:"rb_fields.as.complex.table,from=4.0"`
 
-	// The table of an RHash is reached by a pointer up to 3.2. From 3.3 on it follows the RHash in its slot.
+	// Up to 3.2 an RHash has a pointer to its table. From 3.3 on the table follows the RHash in its slot.
 	hashTable int `layout:"RHash.as.st,from=2.7,before=3.3"`
 	hashSize  int `layout:"sizeof RHash,from=3.3"`
 
@@ -86,7 +86,7 @@ type Places struct {
 	ecFiber   int `layout:"rb_execution_context_struct.fiber_ptr"`
 	fiberSelf int `layout:"rb_fiber_struct.cont.self"`
 
-	// Other structs that lead to objects: their sizes, and the fields that are followed (references.go).
+	// Other structs that lead to objects: their sizes, and the places of the fields that references.go follows.
 	ecSize       int          `layout:"sizeof rb_execution_context_struct"`
 	ecStack      int          `layout:"rb_execution_context_struct.vm_stack"`
 	ecStackLen   int          `layout:"rb_execution_context_struct.vm_stack_size"`
@@ -124,18 +124,19 @@ type Places struct {
 	// and 0x24 from 3.2 on.
 	Nil, undef uint64
 
-	// These masks extract lengths from an object's flags. They depend on the release only and are in no layout table.
+	// These masks select lengths in an object's flags. They depend only on the release, and layout tables lack them.
 	arrayLenMask uint64
 	digitsMask   uint64 // for the number of digits of an embedded Bignum
 	// localsBySerial is true if fiber-local variables are in an rb_id_table (3.0 and later).
 	localsBySerial bool
-	// These bits say where an object has its variables. Up to 3.4 flagEmbedded is set if they are in the object. In
-	// 4.0 flagBehind is set if they are not. In head they are in the object if the bits shapeLayout of the shape's
-	// number are 0. They are in a table by ID if the shape's type is typeComplex (up to 3.4), or if shapeComplex is
-	// set in its number.
+	// These bits say where an object has its variables. Up to 3.4, flagEmbedded is set if they are in the object. In
+	// 4.0, flagBehind is set if they are outside it. In head, they are in the object if the bits shapeLayout of the
+	// shape's number are 0. Variables can also be in a table by ID. They are, if the shape's type is typeComplex (up to
+	// 3.4), or if shapeComplex is set in its number.
 	flagEmbedded, flagBehind, typeComplex uint64
 	shapeLayout, shapeComplex             uint32
-	// shapeMask selects the bits of a shape's number that are its index. noParent is the parent of the first shape.
+	// shapeMask selects the bits of a shape's number that are its index. noParent is the index that the first shape has
+	// in place of a parent.
 	shapeMask, noParent uint32
 	stringLenInFlags    bool
 	stringEmbedded      int

@@ -3,15 +3,15 @@ package heap
 // firstSlots is the number of slots with which a Recent begins. It is a power of two.
 const firstSlots = 64
 
-// Recent is a direct-mapped cache. A key has one slot, which it shares with other keys. The cache begins small and
-// grows while keys push each other out. So it needs a few hundred bytes for an idle worker, and hundreds of kilobytes
-// only for a program with thousands of methods. The zero value is empty.
+// Recent is a cache of recently used keys. Each key can be in only one slot, which other keys share (a direct-mapped
+// cache). The cache begins small, and grows while keys push each other out. So it needs a few hundred bytes for an idle
+// worker, and hundreds of kilobytes only for a program with thousands of methods. The zero value is empty.
 type Recent[S any] struct {
 	slots []S
 	lost  int
 }
 
-// At returns the slot of a hash, which may hold another key. It is valid until the next call of Lose.
+// At returns the slot for a hash. The slot may have another key. It is valid until the next call of Lose.
 func (r *Recent[S]) At(hash uint64) *S {
 	if r.slots == nil {
 		r.slots = make([]S, firstSlots)
@@ -19,9 +19,9 @@ func (r *Recent[S]) At(hash uint64) *S {
 	return &r.slots[hash&uint64(len(r.slots)-1)]
 }
 
-// Lose returns the slot of a hash for a new key, which replaces the slot's present key. If more keys were replaced
-// than there are slots, Lose first doubles the number of slots, up to the parameter most. This empties all slots. most
-// must be a power of two.
+// Lose returns the slot for a hash to a caller that replaces the key in it by another key. If more keys were replaced
+// than there are slots, Lose first doubles the number of slots, up to most. This empties all slots. most must be a
+// power of two.
 func (r *Recent[S]) Lose(hash uint64, most int) *S {
 	if r.lost++; r.lost > len(r.slots) && len(r.slots) < most {
 		r.slots, r.lost = make([]S, 2*len(r.slots)), 0

@@ -2,8 +2,8 @@ package heap
 
 import "testing"
 
-// TestRecent: a table for few keys stays small. For many keys it grows up to its limit. A key never gets the value of
-// another key.
+// TestRecent fills a Recent. With few keys it must stay small, and with many keys it must grow up to its limit. A key
+// must never get the value of another key.
 func TestRecent(t *testing.T) {
 	type slot struct{ key, value uint64 }
 	const most = 1 << 10

@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Limits of what is followed from one object.
+// Limits for following the references of one object.
 const (
 	// maxElements bounds the length of an Array and the entries of a table.
 	maxElements = 1 << 28
@@ -16,12 +16,13 @@ const (
 	maxEnvironment = 1 << 16
 	// maxFiberChain bounds the number of fibers that are read.
 	maxFiberChain = 1 << 17
-	// maxChunk limits how much of a data object's memory is searched for references, in bytes. guessChunk bytes are
-	// searched if the size cannot be read from malloc's header.
+	// maxChunk limits how much of a data object's memory is searched for references, in bytes. The size of this memory
+	// is in malloc's header. If it cannot be read, guessChunk bytes are searched.
 	maxChunk, guessChunk = 64 << 10, 256
-	// maxAsked bounds the memory read to find names, in bytes. A large Rails application needs a quarter of it.
+	// maxAsked limits the memory that is read to find names, in bytes. A large Rails application needs a quarter of the
+	// limit.
 	maxAsked = 256 << 20
-	// blockPiece bounds one block, in bytes. Longer memory is split into several blocks.
+	// blockPiece limits the size of one Block, in bytes. Longer memory is split into several Blocks.
 	blockPiece = 1 << 20
 )
 
@@ -70,10 +71,10 @@ type Block struct {
 // References finds what objects refer to.
 type References struct {
 	o *Objects
-	// Edge is called with each word that may be a reference. label names the constant or variable that holds the word,
-	// or is empty.
+	// Edge is called with each word that may be a reference. owner is the number of the object that has the word. label
+	// names the constant or variable that holds it, or is empty.
 	Edge func(owner uint32, word uint64, label string)
-	// Block is called with each block of memory that the caller must read and give to Take.
+	// Block is called with each block of memory that must be read. The caller reads it and passes it to Take.
 	Block func(Block)
 	// Object returns the number and the slot of the object at an address. ok is false if there is none.
 	Object func(word uint64) (n uint32, slot []byte, ok bool)
@@ -106,8 +107,8 @@ func (r *References) Sizes() (vm, objspace int) {
 	return r.o.places.vmSize &^ 7, max(0, r.o.places.objspaceSize&^7)
 }
 
-// Ask calls f within Objects.Read, to read names. It returns view.ErrTooMuch if earlier calls have read more than
-// maxAsked bytes.
+// Ask calls f within Objects.Read. f reads names. If earlier calls have read more than maxAsked bytes, Ask returns
+// view.ErrTooMuch instead.
 func (r *References) Ask(f func() error) error {
 	if r.o.View.Fetched > r.most {
 		return view.ErrTooMuch
@@ -115,7 +116,7 @@ func (r *References) Ask(f func() error) error {
 	return r.o.Read(f)
 }
 
-// block asks for memory to be read, in pieces whose size is a multiple of stride.
+// block passes memory to r.Block, in pieces whose sizes are multiples of stride.
 func (r *References) block(owner uint32, kind BlockKind, at uint64, size, stride int, names int32) {
 	if at < 4096 || at >= 1<<56 || size <= 0 || at&7 != 0 {
 		return
@@ -128,7 +129,7 @@ func (r *References) block(owner uint32, kind BlockKind, at uint64, size, stride
 	}
 }
 
-// elements reads a length. It returns zero for an impossible length, which can be read while Ruby fills the slot.
+// elements reads a length. It returns zero if the length is impossible. It can be impossible while Ruby fills the slot.
 func elements(at []byte) int {
 	if n := view.U64(at); n <= maxElements {
 		return int(n)
@@ -160,7 +161,7 @@ const (
 	imemoFields                                 = 14
 )
 
-// Of finds the references of the object in a slot.
+// Of finds the references of the object in a slot. It passes them to Edge and Block.
 func (r *References) Of(owner uint32, addr attach.Address, slot []byte) {
 	p, flags := r.o.places, view.U64(slot)
 	typ := flags & TypeMask
@@ -285,8 +286,8 @@ func (r *References) complex(id uint32) bool {
 	return r.names[r.byShape(id)] == nil
 }
 
-// byShape returns the index in r.names of the names of a shape's variables. The names are nil if a table has the
-// variables.
+// byShape returns an index in r.names, where the names of a shape's instance variables are. The names are nil if
+// objects of this shape have their variables in a table.
 func (r *References) byShape(id uint32) int32 {
 	o := r.o
 	return r.kind(uint64(id), func(names *[]string) error {
@@ -309,7 +310,7 @@ func (r *References) byShape(id uint32) int32 {
 	})
 }
 
-// byTable does the same as byShape for the table of a class (up to 3.1).
+// byTable does the same as byShape, but takes the names from a class's table (up to 3.1).
 func (r *References) byTable(table uint64) int32 {
 	o := r.o
 	return r.kind(table, func(names *[]string) error {
@@ -339,14 +340,15 @@ func (r *References) kind(key uint64, read func(names *[]string) error) int32 {
 		return i
 	}
 	var names []string
-	// A name that cannot be read stays empty. If the whole target cannot be read, the next block reports this.
+	// The error can be ignored: a name that cannot be read stays empty. If the whole target cannot be read, the next
+	// block reports this.
 	_ = r.Ask(func() error { names = nil; return read(&names) })
 	i := int32(len(r.names))
 	r.names, r.byKind[key] = append(r.names, names), i
 	return i
 }
 
-// ofClass returns the index in r.names of the names of the variables that objects of a class have (up to 3.1).
+// ofClass returns an index in r.names, where the names of the instance variables of a class's objects are (up to 3.1).
 func (r *References) ofClass(class uint64) int32 {
 	i, ok := r.byClass[class]
 	if ok {
@@ -404,7 +406,7 @@ func (r *References) pairs(owner uint32, data []byte) {
 	}
 }
 
-// table asks for the entries of an st_table. data is the head of the table.
+// table requests the entries of an st_table, as a Block. data is the head of the table.
 func (r *References) table(owner uint32, data []byte, kind BlockKind) {
 	p := r.o.places
 	if len(data) < max(p.tableStart, p.tableBound, p.tableEntries)+word {

@@ -20,7 +20,7 @@ func (r *References) class(owner uint32, slot []byte, flags uint64) {
 	r.ext(owner, ext, flags)
 }
 
-// idTableSize returns the number of bytes of an rb_id_table that are read.
+// idTableSize returns how many bytes of an rb_id_table must be read to find its items.
 func (p *Places) idTableSize() int { return max(p.idCapacity, p.idItems) + word }
 
 func (r *References) ext(owner uint32, ext []byte, flags uint64) {
@@ -50,10 +50,10 @@ func (r *References) ext(owner uint32, ext []byte, flags uint64) {
 	}
 }
 
-// weakTypes are the names of data types whose references do not keep objects alive.
+// weakTypes are the names of data types that refer to objects without keeping them alive.
 var weakTypes = map[string]bool{"weakmap": true, "weakkeymap": true, "VM/concurrent_set": true}
 
-// data adds the memory of a data object. Each of its words can be a reference.
+// data requests the memory of a data object, as a Block. Each word of it can be a reference.
 func (r *References) data(owner uint32, addr attach.Address, slot []byte) {
 	p := r.o.places
 	kind := blockWords
@@ -85,7 +85,7 @@ func (r *References) data(owner uint32, addr attach.Address, slot []byte) {
 	r.words(owner, slot[basicSize:basicSize+word]) // instance variables (4.0)
 }
 
-// dataKind returns the kind of a data type's memory. It is blockChunk if the references in the memory keep no objects
+// dataKind returns the BlockKind of the memory of a data type. It is blockChunk for types that do not keep objects
 // alive.
 func dataKind(name string) BlockKind {
 	switch {
@@ -103,8 +103,8 @@ func dataKind(name string) BlockKind {
 	return blockWords
 }
 
-// Thread reports whether an object is a thread. Call it after Of for the object. data is the address of its
-// rb_thread_t.
+// Thread reports whether an object is a thread. data is the address of the thread's rb_thread_t. Call Thread only after
+// Of has seen the object.
 func (r *References) Thread(addr attach.Address, slot []byte) (data attach.Address, is bool) {
 	typ, typed := r.o.places.DataType(slot)
 	if !typed || r.types[typ] != blockThread {
@@ -228,10 +228,10 @@ func (r *References) idNames(data []byte, stride int, id func(entry []byte) uint
 	return names
 }
 
-// localLabel formats the name of a fiber's variable as Ruby code that reads it.
+// localLabel returns the label of a fiber-local variable. It looks like the Ruby code that reads the variable.
 func localLabel(name string) string { return "[:" + name + "]" }
 
-// items adds the items of an rb_id_table, which are a fiber's variables or constants.
+// items finds the references in the items of an rb_id_table. The items are fiber-local variables or constants.
 func (r *References) items(b Block, data []byte) {
 	p := r.o.places
 	names := r.idNames(data, p.idItem, func(e []byte) uint64 {
@@ -254,8 +254,8 @@ func (r *References) items(b Block, data []byte) {
 	}
 }
 
-// Generic adds the variables that are in the global table (up to 3.4). The parameter with must be an object that has
-// variables there, because this object identifies the table. Generic reports whether the table was found.
+// Generic requests the global table of instance variables, as a Block (up to 3.4). The parameter with is an object that
+// has variables in this table. It is needed to recognize the table. Generic reports whether it found the table.
 func (r *References) Generic(with attach.Address) bool {
 	if r.Ask(func() error { return r.o.findGeneric(with) }) != nil {
 		return false
@@ -268,7 +268,7 @@ func (r *References) Generic(with attach.Address) bool {
 	return err == nil
 }
 
-// HasGeneric reports whether an object has variables in the global table (Generic).
+// HasGeneric reports whether an object has its instance variables in the global table (Generic).
 func (r *References) HasGeneric(slot []byte) bool {
 	flags := view.U64(slot)
 	typ := flags & TypeMask
@@ -293,7 +293,7 @@ func (r *References) generic(data []byte) {
 	}
 }
 
-// fiber adds an rb_fiber_t if it was not added before.
+// fiber requests an rb_fiber_t, as a Block, unless it was requested before.
 func (r *References) fiber(owner uint32, at uint64) {
 	if a := attach.Address(at); !r.fibers[a] && len(r.fibers) < maxFiberChain {
 		r.fibers[a] = true
@@ -301,7 +301,7 @@ func (r *References) fiber(owner uint32, at uint64) {
 	}
 }
 
-// takeFiber adds the stack and the variables of a fiber, and the fiber that resumed this one.
+// takeFiber finds what a fiber refers to: the values on its stack, its variables, and the fiber that resumed it.
 func (r *References) takeFiber(b Block, data []byte) {
 	p := r.o.places
 	r.words(b.Owner, data)
@@ -327,7 +327,7 @@ func (r *References) takeFiber(b Block, data []byte) {
 	r.block(b.Owner, blockFrames, frame, int(end-frame), maxStack, int32(len(r.stacks)-1))
 }
 
-// frames adds what control frames refer to, and the values on the stack below them.
+// frames finds what a fiber's control frames refer to, and the values on the fiber's stack below the control frames.
 func (r *References) frames(b Block, data []byte) {
 	const spPlace, epPlace = 8, 32
 	r.words(b.Owner, data)

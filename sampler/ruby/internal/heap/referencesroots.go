@@ -13,8 +13,8 @@ const flagFinalizer = 0x80
 // HasFinalizer reports whether the object in a slot has a finalizer.
 func HasFinalizer(slot []byte) bool { return view.U64(slot)&flagFinalizer != 0 }
 
-// Length returns the number of bytes of a String, or of elements of an Array or a Hash. It is zero if the slot does
-// not show the number.
+// Length returns the number of bytes of a String, or the number of elements of an Array or a Hash. It is zero for other
+// objects, and if the number is not in the slot.
 func (r *References) Length(slot []byte) uint64 {
 	p, flags := r.o.places, view.U64(slot)
 	switch flags & TypeMask {
@@ -42,7 +42,8 @@ func (r *References) Length(slot []byte) uint64 {
 // TableLength returns the number of entries of an st_table (st_table.num_entries).
 func TableLength(table []byte) uint64 { return view.U64(table[16:]) }
 
-// StringBytes returns the place of a String's bytes and their number. ok is false if the String does not own them.
+// StringBytes returns the address and number of a String's bytes. ok is false if the bytes do not belong to this String
+// alone.
 func (r *References) StringBytes(addr attach.Address, slot []byte) (at attach.Address, n uint64, ok bool) {
 	p, flags := r.o.places, view.U64(slot)
 	n = r.Length(slot)
@@ -55,8 +56,8 @@ func (r *References) StringBytes(addr attach.Address, slot []byte) (at attach.Ad
 	return attach.Address(view.U64(slot[24:])), n, flags&(r.shared|flagNoFree) == 0
 }
 
-// NameTable returns the items of an rb_id_table. ok is false if data cannot be such a table, or if its number of
-// places is below the parameter least or above most.
+// NameTable returns the items of an rb_id_table, as a Block. ok is false if data cannot be such a table, or if its
+// capacity is below least or above most.
 func (r *References) NameTable(data []byte, least, most int) (items Block, ok bool) {
 	p := r.o.places
 	if len(data) < p.idTableSize() {
@@ -70,7 +71,8 @@ func (r *References) NameTable(data []byte, least, most int) (items Block, ok bo
 	return Block{At: at, Size: int32(n * p.idItem)}, true
 }
 
-// NameItems reads the values and the keys of an rb_id_table. They are nil if a value cannot be an address.
+// NameItems reads the values and the keys of an rb_id_table. The keys are serial numbers of IDs. Both results are nil
+// if a value cannot be an address.
 func (r *References) NameItems(b Block) (values, serials []uint64, err error) {
 	p := r.o.places
 	var data []byte
@@ -90,7 +92,7 @@ func (r *References) NameItems(b Block) (values, serials []uint64, err error) {
 	return values, serials, nil
 }
 
-// Serial returns an ID's serial number, which is its key in tables by ID.
+// Serial returns the serial number of an ID. Tables by ID use it as the key.
 func (r *References) Serial(id uint64) uint64 { return r.o.serial(id) }
 
 // Entries returns the address of the first entry of an st_table, and the number of entries. data is the table's head.
@@ -110,7 +112,7 @@ func (r *References) NameOfID(id uint64) (name string, err error) {
 	return name, err
 }
 
-// ClassPath does the same as Objects.ClassPath, within the limit of Ask.
+// ClassPath does the same as Objects.ClassPath, but counts towards the limit maxAsked (see Ask).
 func (r *References) ClassPath(class uint64) (name string, err error) {
 	err = r.Ask(func() (err error) { name, err = r.o.classPath(class); return err })
 	return name, err
@@ -139,7 +141,7 @@ func (r *References) OwnName(v uint64) (name string, err error) {
 	return name, err
 }
 
-// ThreadAlive reports whether the thread at an address has not ended. It returns false if this cannot be read.
+// ThreadAlive reports whether the thread at an address has not ended. It returns false if its status cannot be read.
 func (r *References) ThreadAlive(th attach.Address) bool {
 	var alive bool
 	err := r.Ask(func() error {
@@ -150,7 +152,8 @@ func (r *References) ThreadAlive(th attach.Address) bool {
 	return err == nil && alive
 }
 
-// ThreadName returns the name of the thread at an address. It is empty if there is none or it cannot be read.
+// ThreadName returns the name of the thread at an address. It is empty if the thread has no name, or if it cannot be
+// read.
 func (r *References) ThreadName(th attach.Address) (name string) {
 	o := r.o
 	err := r.Ask(func() error {

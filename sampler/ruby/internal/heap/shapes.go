@@ -9,27 +9,30 @@ import (
 )
 
 const (
-	// maxShapes bounds the chain of shapes of one object. The chain has a shape for each instance variable.
+	// maxShapes limits how many shapes are followed from one object. Each shape adds one instance variable to its
+	// parent's variables.
 	maxShapes = 1 << 14
 	// maxKeptShapes bounds the cache of shapes, in entries.
 	maxKeptShapes = 1 << 14
-	// shapeIvar is the type of a shape that adds an instance variable. shapeRoot is the type of the first shape.
+	// shapeIvar is the type of a shape that adds an instance variable. shapeRoot is the type of the first shape, which
+	// has none.
 	shapeRoot, shapeIvar = 0, 1
-	// noShape is the parent of the first shape (INVALID_SHAPE_ID). Releases that keep a shape's index in fewer bits
-	// compare only these bits (Places.noParent).
+	// noShape is the number that the first shape has in place of a parent (INVALID_SHAPE_ID). In releases that use
+	// fewer bits for a shape's index, only these bits are compared (Places.noParent).
 	noShape = 0xffffffff
 )
 
 // errNoShapes means that the shapes were not found because the library is stripped.
 var errNoShapes = errors.New("the shapes of this Ruby were not found")
 
-// shape is the instance variable that a shape adds to its parent's variables (docs/internals/objects.md#shapes).
+// shape describes a shape of objects. A shape has its parent's instance variables and adds one more
+// (docs/internals/objects.md#shapes).
 type shape struct {
 	typ    uint64
 	edge   uint64 // the ID of the variable
 	slots  int    // number of slots that an object of this shape uses
 	parent uint32
-	// capacity is the number of slots for which there is room.
+	// capacity is the number of slots that an object of this shape has room for.
 	capacity int
 }
 
@@ -107,7 +110,8 @@ func (o *classes) eachShape(id uint32, f func(edge uint64, slot int) (done bool,
 	return fmt.Errorf("shape %d has more than %d variables", id, maxShapes)
 }
 
-// HasShapeTree reports whether shapes are in an rb_shape_tree_t. Then its address must be set (Objects.Shapes).
+// HasShapeTree reports whether the release has its shapes in an rb_shape_tree_t. If it has, the field Shapes must be
+// the address of this struct.
 func (o *classes) HasShapeTree() bool { return o.places.treeShapes >= 0 }
 
 // FindShapes returns the first of the candidates that is the address of an rb_shape_tree_t of 3.3 or 3.4, or zero.

@@ -7,14 +7,16 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// symbolPageHeader is the size of an rb_darray's header in bytes. In head, symbol pages are such arrays.
+// symbolPageHeader is the size of the header of an rb_darray, in bytes. In head, each page of the symbol table is such
+// an array.
 const symbolPageHeader = 16
 
-// minSymbols and maxSymbols bound the size of a valid symbol table. Ruby's own names exceed the minimum.
+// minSymbols and maxSymbols limit the number of entries of a valid symbol table. Ruby's own names alone are more than
+// minSymbols.
 const minSymbols, maxSymbols = 200, 1 << 26
 
-// serial returns an ID's index in the symbol table. The ID of an operator is the index itself. In other IDs the index
-// is above four bits of scope.
+// serial returns the index of an ID in the symbol table. The ID of an operator is equal to its index. In other IDs, the
+// lowest four bits are the scope, and the index is in the bits above.
 func (o *symbols) serial(id uint64) uint64 {
 	if id <= o.places.lastOpID {
 		return id
@@ -22,7 +24,8 @@ func (o *symbols) serial(id uint64) uint64 {
 	return id >> 4
 }
 
-// IDName returns the name of an ID. It is cached for good: the table only ever grows (docs/internals/code.md#ids).
+// IDName returns the name of an ID. A cached name stays valid, because the symbol table only ever grows
+// (docs/internals/code.md#ids).
 func (o *symbols) IDName(id uint64) (string, error) {
 	if name, ok := o.idNames[id]; ok {
 		return name, nil
@@ -47,8 +50,8 @@ func (o *symbols) idString(id uint64) (uint64, error) {
 	return o.idStringAt(o.Symbols, id)
 }
 
-// idStringAt returns an ID's String from the symbol table at an address. ProvesSymbols also uses it to test whether a
-// symbol table is at this address.
+// idStringAt returns the String of an ID, from the symbol table at the address symbols. ProvesSymbols also calls it, to
+// test whether there is a symbol table at an address.
 func (o *symbols) idStringAt(symbols attach.Address, id uint64) (uint64, error) {
 	serial := o.serial(id)
 	count, err := o.View.Bytes(symbols+attach.Address(o.places.symbolsCount), 4)
@@ -70,7 +73,7 @@ func (o *symbols) idStringAt(symbols attach.Address, id uint64) (uint64, error) 
 	if o.places.symbolEntrySize < 0 {
 		return o.element(page, 2*i)
 	}
-	// In head a page is a T_DATA with an rb_darray of {symbol, string}.
+	// In head, a page of the symbol table is a T_DATA object with an rb_darray. Each element has a Symbol and a String.
 	header, err := o.dataHeader(page, "page of the symbol table")
 	if err != nil {
 		return 0, err
@@ -114,8 +117,8 @@ func (o *symbols) FindSymbols(at attach.Address, data []byte) (attach.Address, e
 	return 0, nil
 }
 
-// ProvesSymbols reports whether the symbol table is at an address. In Ruby's table the IDs of '!', '+', '-' and '<'
-// have these names. The error means that the target cannot be read.
+// ProvesSymbols reports whether the symbol table is at an address. It is, if the IDs of '!', '+', '-' and '<' have
+// these names in it. The error means that the target cannot be read.
 func (o *symbols) ProvesSymbols(at attach.Address) (bool, error) {
 	var ok bool
 	err := o.Read(func() error {

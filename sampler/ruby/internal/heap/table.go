@@ -49,7 +49,7 @@ func (o *classes) ConstantValue(class uint64, name string) (value uint64, ok boo
 	return value, err == nil && value != o.places.undef, err
 }
 
-// Method returns the address of the method entry that a class has under a name. It does not search superclasses.
+// Method returns the address of a class's method entry for a name. It does not search superclasses.
 func (o *classes) Method(class uint64, name string) (attach.Address, error) {
 	at := attach.Address(class)
 	switch {

@@ -5,17 +5,18 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// TracerType and TracePointType are the data types of the objects that lead to the record of where objects were
-// allocated (docs/internals/gc.md#where-objects-were-allocated). The object of TracerType exists since the first call
-// of ObjectSpace.trace_object_allocations_start. It neither moves nor ends. Ruby 2.7 has none, and a TracePoint for
-// new objects leads to the record.
+// TracerType and TracePointType are the data types of two kinds of objects that lead to the records of allocations
+// (docs/internals/gc.md#where-objects-were-allocated). The object of TracerType exists from the first call of
+// ObjectSpace.trace_object_allocations_start on. It neither moves nor ends. Ruby 2.7 has no such object. There, the
+// TracePoint for new objects leads to the records.
 const (
 	TracerType     = "ObjectTracing/allocation_info_tracer"
 	TracePointType = "tracepoint"
 )
 
-// Offsets in a traceobj_arg (ext/objspace/object_tracing.c), in the rb_tp_t of a TracePoint of 2.7 (vm_trace.c), and
-// in an allocation_info (ext/objspace/objspace.h). Except for the rb_tp_t, they are the same from 2.7 to 4.0.
+// Offsets in three structs: traceobj_arg (ext/objspace/object_tracing.c), the rb_tp_t of a TracePoint of 2.7
+// (vm_trace.c), and allocation_info (ext/objspace/objspace.h). Except in the rb_tp_t, they are the same from 2.7 to
+// 4.0.
 const (
 	tracerRunning = 0
 	tracerPoint   = 8
@@ -53,7 +54,8 @@ const maxPath = 4096
 // maxLine bounds a line number. A larger number means that the bytes are not an allocation_info.
 const maxLine = 1 << 31
 
-// A Site is code that allocated objects, as addresses in the target. Two sites are the same if all their words are.
+// A Site is a place in code that allocated objects, as addresses in the target. Two sites are the same if all their
+// words are equal.
 type Site struct {
 	path, classPath attach.Address
 	method          uint64
@@ -62,15 +64,15 @@ type Site struct {
 
 // An Allocation is what the target's tracer recorded when an object was allocated.
 type Allocation struct {
-	// Type is the object's type, and Class the word for its class. Class is zero for a hidden object.
+	// Type is the object's type. Class is the word that refers to its class, or zero for a hidden object.
 	Type, Class uint64
-	// Generation is the number of collections before the allocation.
+	// Generation is the number of collections that had run before the allocation.
 	Generation uint64
 	Site       Site
 }
 
-// ParseAllocation reads an allocation_info of AllocationSize bytes. ok is false if the bytes are not valid, if the
-// object was freed, or if Ruby did not know the place in the code.
+// ParseAllocation reads an allocation_info of AllocationSize bytes. ok is false in three cases: the bytes are not
+// valid, the object was freed, or Ruby did not know which code allocated it.
 func ParseAllocation(b []byte) (a Allocation, ok bool) {
 	a = Allocation{Type: view.U64(b[allocationFlags:]) & TypeMask, Class: view.U64(b[allocationClass:]),
 		Generation: view.U64(b[allocationGeneration:]),
@@ -81,8 +83,8 @@ func ParseAllocation(b []byte) (a Allocation, ok bool) {
 }
 
 // TracedTable returns the address of the table of traced objects. tracer is the address of an object of TracerType or
-// TracePointType. ok is false if the TracePoint traces something else, or if the target does not trace now. Then the
-// table of an earlier trace may still exist, but it keeps entries of freed objects.
+// TracePointType. ok is false if the TracePoint traces something else, or if the target does not trace now. The table
+// of an earlier trace may then still exist, but must not be read: it has entries of freed objects.
 func (o *Objects) TracedTable(tracer attach.Address) (table attach.Address, ok bool) {
 	err := o.Read(func() error {
 		ok = false
@@ -110,7 +112,8 @@ func (o *Objects) TracedTable(tracer attach.Address) (table attach.Address, ok b
 		if err != nil {
 			return err
 		}
-		// A traceobj_arg refers back to its TracePoint. The data of another library's TracePoint does not.
+		// The data of the right TracePoint are a traceobj_arg, which refers back to the TracePoint. The data of another
+		// library's TracePoint do not.
 		mine := name == TracerType || view.U64(b[tracerPoint:]) == uint64(tracer)
 		table, ok = attach.Address(view.U64(b[tracerTable:])), mine && int32(view.U32(b[tracerRunning:])) > 0
 		return nil
@@ -118,12 +121,12 @@ func (o *Objects) TracedTable(tracer attach.Address) (table attach.Address, ok b
 	return table, ok && err == nil
 }
 
-// TracedEntries describes the entries of the tracer's table, as its head says.
+// TracedEntries is the head of the tracer's table. It says where the table's entries are.
 type TracedEntries struct {
 	// At is the address of the entries. Start is the index of the first entry, and Bound the index after the last one.
 	At           attach.Address
 	Start, Bound uint64
-	// count is the number of entries that were not deleted. room is the number that fit into the table.
+	// count is the number of entries that are not deleted. room is the number of entries that the table has memory for.
 	count, room uint64
 	rebuilds    uint32
 }
@@ -143,10 +146,11 @@ func (o *Objects) TracedEntries(table attach.Address) (e TracedEntries, err erro
 	return e, err
 }
 
-// Stayed reports whether each entry has kept its place since an earlier read, whose result is the parameter before.
-// Ruby rebuilds a full table (rebuild_table, st.c). It copies the entries, or moves them to the front of the same
-// memory. Then entries of freed objects can remain behind the new end. A rebuild in place sets the count to zero
-// first, and the bound and the number of rebuilds last. So for a full table, Stayed compares the count, too.
+// Stayed reports whether each entry has kept its place since an earlier reading of the head, which is the parameter
+// before. Ruby rebuilds a full table (rebuild_table, st.c). It copies the entries to new memory, or moves them to the
+// front of the same memory. After that, old entries of freed objects can remain behind the new end. A rebuild in the
+// same memory first sets the count to zero. It sets the bound and the number of rebuilds last. So if the table is full,
+// Stayed also compares the count.
 func (e TracedEntries) Stayed(before TracedEntries) bool {
 	return e.At == before.At && e.rebuilds == before.rebuilds && e.Bound >= before.Bound &&
 		(e.Bound < e.room || e.count == before.count)
@@ -161,7 +165,7 @@ func (o *Objects) ParseTracedEntry(b []byte) (object, info attach.Address, ok bo
 }
 
 // SiteText reads the path of a site's file, its line, and its method with the class, such as "Class#new". method is
-// empty if there is none. The strings are valid only while an object of the site is traced.
+// empty if the code is in no method. The target keeps the strings only while it traces an object of the site.
 func (o *Objects) SiteText(s Site) (path string, line int, method string, err error) {
 	err = o.Read(func() (err error) {
 		if path, err = o.cString(s.path, maxPath); err != nil || s.method == o.places.Nil {

@@ -8,19 +8,19 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// maxWatchGap is the largest gap, in bytes, between two watched pieces of memory that are read as one range.
+// maxWatchGap is the largest gap between two pieces of watched memory that are still read as one range, in bytes.
 const maxWatchGap = 512
 
-// watchPage is a memory page, in bytes. A page is readable as a whole or not at all.
+// watchPage is the size of a memory page, in bytes. Either all of a page can be read, or nothing of it.
 const watchPage = 4096
 
-// Watch is the memory that a result was read from, as a list of pieces (Witness). The result is valid until this
-// memory changes. The zero value watches nothing. A Watch is not safe for concurrent use.
+// Watch is a list of the pieces of memory (Witness) from which a result was read. The result is valid until this memory
+// changes. The zero value watches nothing. A Watch is not safe for concurrent use.
 type Watch struct {
 	witnesses []Witness
 	buf       []byte
 	pieces    []watchPiece
-	// planned is true if the present tick reads the watch's ranges (Plan).
+	// planned is true if this tick's system call also reads the watched ranges (Plan).
 	planned bool
 	ranges  []attach.Range
 }
@@ -82,13 +82,14 @@ func (w *Watch) Plan(ranges []attach.Range) []attach.Range {
 		ranges = append(ranges, attach.Range{Addr: p.addr, Buf: buf[:p.size:p.size]})
 		buf = buf[p.size:]
 	}
-	// A caller that adds more ranges may move the slice. So w.ranges has a copy, which the method holds uses.
+	// The caller may add more ranges, which can move the slice to other memory. So w.ranges keeps a copy of the watch's
+	// ranges. The method holds reads from it.
 	w.ranges = append(w.ranges[:0], ranges[at:]...)
 	return ranges
 }
 
-// holds reports whether agrees returns true for each witness and the memory just read for it. All ranges must have
-// been read.
+// holds calls agrees with each witness and the memory just read of it. It reports whether agrees always returns true.
+// All ranges must have been read before.
 func (w *Watch) holds(agrees func(x *Witness, b []byte) bool) bool {
 	for i, p := range w.pieces {
 		buf := w.ranges[i].Buf
@@ -106,8 +107,9 @@ func (w *Watch) holds(agrees func(x *Witness, b []byte) bool) bool {
 // Unplan must be called if this tick does not read the ranges that Plan added, or could not read all of them.
 func (w *Watch) Unplan() { w.planned = false }
 
-// Stands reports whether all watched memory is unchanged. It uses the ranges that Plan added, or reads the memory
-// again. It returns false if the watch is empty or memory cannot be read. calls is the number of system calls made.
+// Stands reports whether all watched memory is unchanged. If Plan was called, it uses the memory that was read for
+// Plan. Otherwise it reads the memory again. It returns false if the watch is empty or memory cannot be read. calls is
+// the number of system calls made.
 func (w *Watch) Stands(o *Objects, mem attach.Memory) (same bool, calls int) {
 	if w.planned {
 		w.planned = false
@@ -120,8 +122,8 @@ func (w *Watch) Stands(o *Objects, mem attach.Memory) (same bool, calls int) {
 	return err == nil && same, calls
 }
 
-// Word returns the value of a watched word from the last read of the watch. ok is false if the word is not watched. If
-// some memory could not be read, the value may be older.
+// Word returns the value that a watched word had when the watch was last read. ok is false if the word is not watched.
+// If the last reading has failed in part, the value may be from an earlier one.
 func (w *Watch) Word(addr attach.Address) (word uint64, ok bool) {
 	for i, p := range w.pieces {
 		if addr >= p.addr && addr+8 <= p.addr+attach.Address(p.size) && i < len(w.ranges) {
@@ -131,15 +133,15 @@ func (w *Watch) Word(addr attach.Address) (word uint64, ok bool) {
 	return 0, false
 }
 
-// Confirm reads all watched memory again in one call, and reports whether it is unchanged. The same call reads two
-// other lists of ranges: those in the parameter before come first, and those in behind come last. Confirm returns
-// false if a range cannot be read. The error comes from mem.
+// Confirm reads all watched memory again in one call, and reports whether it is unchanged. The same call also reads the
+// ranges in before, ahead of the watched memory, and the ranges in behind, after it. Confirm returns false if a range
+// cannot be read. The error comes from mem.
 func (w *Watch) Confirm(o *Objects, mem attach.Memory, before, behind []attach.Range) (same bool, calls int, err error) {
 	return w.confirm(o.Agrees, mem, before, behind)
 }
 
-// ConfirmKept does the same as Confirm, but accepts that Hashes have got new pairs. A caller uses it for results that
-// may miss new pairs.
+// ConfirmKept does the same as Confirm, but allows that Hashes have got new pairs. Use it if the result need not
+// include new pairs.
 func (w *Watch) ConfirmKept(o *Objects, mem attach.Memory, before, behind []attach.Range) (same bool, calls int, err error) {
 	return w.confirm(o.agreesOrGrew, mem, before, behind)
 }

@@ -10,29 +10,30 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// maxWitnesses bounds the witnesses of one result. A cached iseq depends on its paths, its names, its lines and the
-// names of the code around it.
+// maxWitnesses limits the witnesses of one result. For example, a cached iseq has witnesses of its paths, its names,
+// its lines and the names of the code around it.
 const maxWitnesses = 64
 
-// Witness is a piece of memory that a cached result was made from. Only a checksum of its content is kept.
+// Witness is a piece of memory from which a cached result was read, with a checksum of its content. It serves to check
+// later whether the content has changed.
 type Witness struct {
 	Addr attach.Address
 	Size uint32 // in bytes
-	// Mask selects the bits of the first word that are compared. The field first holds these bits, and sum the
-	// checksum of the other words. If Mask is zero, the first word is part of the checksum. Of an object's flags only
-	// the bits that give its type are compared, because other bits change with the object's age.
+	// Mask selects the bits of the first word that are compared. first holds these bits, and sum is the checksum of the
+	// other words. If Mask is zero, sum includes the first word. Mask is for an object's flags. Only the bits with its
+	// type are compared, because other bits change with the object's age.
 	Mask       uint64
 	first, sum uint64
-	// grows is true for a counter of entries in a structure that only grows. A larger value then means that entries
-	// were added, and the earlier entries are unchanged.
+	// grows is true for a counter of entries to which Ruby only adds. If the counter is larger later, entries were
+	// added, but the earlier entries are unchanged.
 	grows bool
 }
 
-// Record makes Objects append a witness to *into for all memory that it reads and notes, until the next call of
-// Record. If the parameter into is nil, nothing is recorded.
+// Record makes Objects append a witness to *into for each piece of memory that it reads and notes. This ends with the
+// next call of Record. If into is nil, nothing is recorded.
 func (o *witnesses) Record(into *[]Witness) { o.notes = into }
 
-// Note records that b was read at addr. If mask is not 0, only its bits of the first word count.
+// Note records that b was read at addr. If mask is not 0, only the bits in mask are compared in the first word.
 func (o *witnesses) Note(addr attach.Address, b []byte, mask uint64) {
 	if o.notes == nil || len(b) == 0 || len(*o.notes) >= maxWitnesses {
 		return
@@ -49,21 +50,21 @@ func (o *witnesses) Note(addr attach.Address, b []byte, mask uint64) {
 	*o.notes = append(*o.notes, w)
 }
 
-// noteWord notes a word as a witness. Only the bits in mask count.
+// noteWord notes a word as a witness. Only the bits in mask are compared later.
 func (o *witnesses) noteWord(addr attach.Address, w, mask uint64) {
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], w)
 	o.Note(addr, b[:], mask)
 }
 
-// NoteWord notes a word as a witness. The caller has read the word by other means than the view.
+// NoteWord notes a word as a witness. It is for a word that the caller has not read through the view.
 func (o *witnesses) NoteWord(addr attach.Address, w uint64) {
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], w)
 	o.Note(addr, b[:], 0)
 }
 
-// noteGrowing notes a counter that goes up when entries are added.
+// noteGrowing notes a counter of entries. A later check can allow that it has increased (agreesOrGrew).
 func (o *witnesses) noteGrowing(addr attach.Address, n uint64) {
 	if o.notes == nil {
 		return
@@ -86,12 +87,13 @@ func (o *witnesses) notedWord(addr attach.Address) (uint64, error) {
 	return view.U64(b), nil
 }
 
-// Recorded reports whether witnesses has all memory that was read. It is false if the list is full.
+// Recorded reports whether the list witnesses is complete. It is incomplete if it is full, because further memory may
+// have been read.
 func Recorded(witnesses []Witness) bool { return len(witnesses) < maxWitnesses }
 
-// Unchanged reads all noted memory again, and reports whether it is unchanged. If it is, all results made from it were
-// true at one moment, although they were read piece by piece. It returns false if more memory was read than could be
-// noted. The error means that the target cannot be read.
+// Unchanged reads all noted memory again, and reports whether it is unchanged. If it is, all results from it were true
+// at one moment, although they were read piece by piece. Unchanged returns false if there was too much memory to note
+// all of it. The error means that the target cannot be read.
 func (o *witnesses) Unchanged(witnesses []Witness) (bool, error) {
 	if !Recorded(witnesses) {
 		return false, nil
@@ -114,7 +116,7 @@ func (o *witnesses) Unchanged(witnesses []Witness) (bool, error) {
 	return same, err
 }
 
-// agreesOrGrew does the same as Agrees, but also accepts a counter that went up.
+// agreesOrGrew does the same as Agrees, but also returns true for a counter that has increased.
 func (o *witnesses) agreesOrGrew(w *Witness, b []byte) bool {
 	if w.grows {
 		return view.U64(b) >= w.first

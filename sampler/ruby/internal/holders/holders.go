@@ -21,15 +21,17 @@ import (
 
 // Limits of a copy.
 const (
-	// maxPasses limits how often the copy is made again because the target moved objects.
+	// maxPasses limits how often the copy is repeated because the target moved objects meanwhile.
 	maxPasses = 3
-	// granule is the base-2 logarithm of the size of the smallest heap pages in bytes: 16 KiB.
+	// granule is the base-2 logarithm of the size of the smallest heap pages: 16 KiB.
 	granule = 14
-	// blocksAtOnce is how many blocks are collected before they are read. rangesACall and bytesACall limit one read.
+	// blocksAtOnce is how many blocks (heap.Block) are collected before they are read. rangesACall and bytesACall limit
+	// one system call.
 	blocksAtOnce, rangesACall, bytesACall = 1 << 16, 1024, 4 << 20
-	// maxTries limits the objects that are tried to find the global table of instance variables.
+	// maxTries limits with how many objects ddtop tries to find the global table of instance variables. The table has
+	// an entry for each such object.
 	maxTries = 8
-	// maxContent limits the length of Strings whose contents are compared, in bytes.
+	// maxContent is the length of the longest Strings whose contents are compared, in bytes.
 	maxContent = 4 << 10
 )
 
@@ -68,7 +70,7 @@ type page struct {
 	slots []byte
 }
 
-// tooLarge returns the error for a heap that exceeds a limit, which a flag can raise.
+// tooLarge returns the error for a heap that exceeds a limit. flag is the command-line flag that raises the limit.
 func tooLarge(n uint64, what, flag string) error {
 	return fmt.Errorf("the heap has more than %d %s. Give a higher limit with %s", n, what, flag)
 }
@@ -167,8 +169,8 @@ func (r *Reader) page(p *gc.Page) {
 		flags := view.U64(slot)
 		typ := flags & heap.TypeMask
 		var node heapgraph.Node
-		// Garbage that waits to be swept gets nodes, too, but no root reaches it. On a page in use, the collector's
-		// marks would make some live objects look like garbage, so they are not used.
+		// Garbage that waits to be swept also gets nodes, but no root reaches these nodes. The collector's marks would
+		// show garbage, but they are not used: on a page in use, they would make some live objects look like garbage.
 		if typ != heap.TypeNone && typ != heap.TypeMoved && typ != heap.TypeZombie {
 			own := r.sizes.Of(slot)
 			node = heapgraph.Node{Addr: uint64(p.Start) + uint64(at), Size: uint64(p.SlotSize) + own.Bytes, Type: r.typeName(typ),
@@ -219,7 +221,8 @@ func (r *Reader) typeName(typ uint64) uint32 {
 	return r.types[typ]
 }
 
-// find returns the index of an object's node, and its slot. ok is false if no object is at this address.
+// find returns the index of the node of the object at an address, and the object's slot. ok is false if there is no
+// object.
 func (r *Reader) find(word uint64) (n uint32, slot []byte, ok bool) {
 	if word&7 != 0 {
 		return 0, nil, false
@@ -303,8 +306,8 @@ func (r *Reader) walk() error {
 	return r.values()
 }
 
-// contents hashes the bytes of Strings, so that equal Strings can be found. It keeps only the hashes, and skips
-// Strings that do not own their bytes.
+// contents hashes the bytes of Strings, to find equal Strings. It keeps only the hashes. It skips Strings whose bytes
+// do not belong to them alone.
 func (r *Reader) contents() error {
 	var nodes []uint32
 	seed := maphash.MakeSeed()
@@ -348,8 +351,8 @@ func (r *Reader) contents() error {
 	return flush()
 }
 
-// values reads the first bytes of the largest Strings and of equal Strings. It skips Strings whose length has changed
-// since the copy.
+// values reads the first bytes of the largest Strings, and of Strings that have equals. It skips Strings whose length
+// has changed since the copy was made.
 func (r *Reader) values() error {
 	g := r.graph
 	g.Values = make(map[uint32]string)
@@ -391,7 +394,8 @@ func (r *Reader) readAt(addr attach.Address, buf []byte) (ok bool, err error) {
 	return err == nil && !r.ranges[0].Failed, err
 }
 
-// take reads the collected blocks, and all further blocks that they refer to.
+// take reads the collected blocks and finds the references in them. It also reads all further blocks to which these
+// lead.
 func (r *Reader) take() error {
 	for len(r.blocks) > 0 {
 		list := r.blocks
@@ -452,7 +456,8 @@ func (r *Reader) call(list []heap.Block) (n int, err error) {
 	return n, nil
 }
 
-// nameClasses sets the class of each object. Classes and modules get their own name instead.
+// nameClasses sets the class name of each object's node. A class or module gets its own name there instead of its
+// class's name.
 func (r *Reader) nameClasses() error {
 	r.unnamed, r.anonymous = r.graph.Name(sampler.AllocUnknown), r.graph.Name(sampler.AllocAnonymous)
 	internal, hidden := r.graph.Name(sampler.AllocInternal), r.graph.Name(sampler.AllocHidden)
@@ -513,7 +518,7 @@ func (r *Reader) ownName(addr uint64) uint32 {
 	return r.graph.Name(name)
 }
 
-// sizesOfTables adds the tables that Hashes have outside their slots (up to 3.2) to the sizes of the Hashes.
+// sizesOfTables adds to the size of each Hash the size of its table outside its slot (up to 3.2).
 func (r *Reader) sizesOfTables() error {
 	const size = heap.TableSize
 	for chunk := range slices.Chunk(r.tables, rangesACall) {

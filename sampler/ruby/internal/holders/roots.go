@@ -12,11 +12,11 @@ import (
 
 // Limits of the search for roots.
 const (
-	// maxVariables limits the words of the library's variables that are followed.
+	// maxVariables limits how many words of the Ruby library's variables are followed.
 	maxVariables = 1 << 17
 	// Every Ruby has at least minGlobals global variables. maxGlobals limits their number.
 	minGlobals, maxGlobals = 20, 1 << 16
-	// maxExits limits the blocks of at_exit. maxFinalized limits the objects with a finalizer.
+	// maxExits limits the blocks that at_exit has registered. maxFinalized limits the objects with a finalizer.
 	maxExits, maxFinalized = 1 << 12, 1 << 22
 )
 
@@ -26,8 +26,9 @@ type thread struct {
 	data attach.Address
 }
 
-// roots adds the roots of the graph, which no object holds. Paths prefer earlier roots: constants and global
-// variables, then threads, at_exit and finalizers, the VM, and last all other variables of the library.
+// roots adds the roots of the graph: what Ruby keeps alive without an object that holds it. Paths prefer roots that
+// were added earlier. So roots adds constants and global variables first, then threads, at_exit and finalizers, the VM,
+// and last all other variables of the library.
 func (r *Reader) roots(threads []thread) error {
 	for i := range r.pages { // one of the first classes is Object, whose constants lead to all others
 		p := &r.pages[i]
@@ -88,7 +89,7 @@ func (r *Reader) root(name string, word uint64) {
 	}
 }
 
-// area makes each word of a memory area a root.
+// area makes each object that a memory area refers to a root.
 func (r *Reader) area(name string, at attach.Address, size int) error {
 	data := make([]byte, size&^7)
 	if r.gc.Mem.Read(at, data) != nil {
@@ -101,7 +102,7 @@ func (r *Reader) area(name string, at attach.Address, size int) error {
 	return nil
 }
 
-// variables returns those words of the library's variables that can be addresses.
+// variables returns the words in the Ruby library's variables that can be addresses.
 func (r *Reader) variables() (list []uint64, err error) {
 	if r.objects.Variables == nil {
 		return nil, nil
@@ -116,7 +117,7 @@ func (r *Reader) variables() (list []uint64, err error) {
 	return list, err
 }
 
-// head is the beginning of memory that a variable of the library refers to.
+// head is the beginning of a piece of memory to which a variable of the Ruby library refers.
 type head struct {
 	at   uint64
 	data []byte
@@ -158,8 +159,8 @@ func (r *Reader) heads(words []uint64) (list []head, err error) {
 	return list, err
 }
 
-// globals adds the global variables. Only in their table does each entry refer to a variable and repeat its name
-// (rb_global_tbl, variable.c).
+// globals adds the global variables as roots. It finds their table among heads: only in that table does each entry
+// refer to a variable that repeats the entry's name (rb_global_tbl, variable.c).
 func (r *Reader) globals(heads []head) error {
 	for _, h := range heads {
 		items, ok := r.refs.NameTable(h.data, minGlobals, maxGlobals)
@@ -203,8 +204,8 @@ func (r *Reader) globals(heads []head) error {
 	return nil
 }
 
-// exits adds the blocks of at_exit. Ruby keeps them in a linked list, whose items have a function, an argument and the
-// next item (end_procs, eval_jump.c).
+// exits adds the blocks of at_exit as roots. Ruby keeps them in a linked list. Each item has a function, an argument
+// and the address of the next item (end_procs, eval_jump.c).
 func (r *Reader) exits(heads []head) error {
 	left := maxExits
 	for _, h := range heads {
@@ -225,8 +226,8 @@ func (r *Reader) exits(heads []head) error {
 	return nil
 }
 
-// finalizers adds the finalizers of objects. Their table is in the object space. Its keys are objects with a
-// finalizer, and its records are Arrays.
+// finalizers adds the finalizers of objects as roots. They are in a table of the object space. Its keys are the objects
+// with a finalizer, and its records are Arrays of finalizers.
 func (r *Reader) finalizers() error {
 	_, size := r.refs.Sizes()
 	data := make([]byte, size)

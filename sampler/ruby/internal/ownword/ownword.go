@@ -1,5 +1,6 @@
-// Package ownword finds at which offset native threads keep a word in their thread-local storage, such as a pointer
-// to their own data. It knows glibc and musl, on x86-64 and aarch64.
+// Package ownword finds where native threads keep a word of their own in thread-local storage, such as a pointer to the
+// thread's data. The place is an offset that is the same for all threads of a process. The package knows glibc and
+// musl, on x86-64 and aarch64.
 package ownword
 
 import (
@@ -8,15 +9,15 @@ import (
 )
 
 const (
-	// belowPointer and abovePointer limit the search in a thread's storage, in bytes below and above its thread
-	// pointer. The search looks for the pointer to the thread or to its execution context
-	// (docs/internals/context.md#thread-local-variables). On aarch64 the whole storage is above the thread pointer,
-	// and aboveOnARM is the limit.
+	// belowPointer and abovePointer limit the search for the word in a thread's storage, in bytes below and above the
+	// thread pointer. The word is the pointer to the Ruby thread or to its execution context
+	// (docs/internals/context.md#thread-local-variables). On aarch64 all thread-local storage is above the thread
+	// pointer, and aboveOnARM is the limit.
 	belowPointer, abovePointer, aboveOnARM = 4096, 0x600, 4096
-	// selfOfGlibc and selfOfMusl are the offsets, on x86-64, at which a thread's block has its own address (glibc's
-	// tcbhead_t.self: 16, musl's struct pthread: 0).
+	// selfOfGlibc and selfOfMusl are offsets in the C library's block for a thread, on x86-64. At this offset the block
+	// has its own address (glibc's tcbhead_t.self: 16, musl's struct pthread: 0).
 	selfOfGlibc, selfOfMusl = 16, 0
-	// MaxThreads limits the threads whose storage a caller should have searched.
+	// MaxThreads is how many threads a caller of Find should pass at most.
 	MaxThreads = 64
 	// maxBlock limits the size of a C library's thread block on aarch64, in bytes (glibc's struct pthread has about
 	// 1,800). maxBlocks limits the threads that are searched to find this size.
@@ -26,22 +27,22 @@ const (
 	maxVector, maxFirst = 1 << 16, 4096
 )
 
-// A Word is the value that a native thread keeps in its thread-local storage.
+// A Word is a native thread, with the word that it keeps in its thread-local storage.
 type Word struct {
 	// Thread is the pthread_t, which is the address of the C library's block for the thread.
 	Thread attach.Address
 	Word   uint64
-	// Main is true for the main thread, which has its stack in another place than other threads.
+	// Main is true for the main thread. Its stack is in another place than the stacks of other threads.
 	Main bool
 }
 
 // storage reads the thread-local storage of a process.
 type storage struct{ mem attach.Memory }
 
-// Find returns the distance from the thread pointer at which each native thread keeps its word, in bytes. looked is
-// the number of threads in whose storage their word was found at all. machine is a machine's name in layout tables.
-// specific is true if the word is a value of pthread_getspecific, which is in the thread's block, instead of a
-// thread-local variable.
+// Find returns the distance in bytes from the thread pointer to the word that each native thread keeps. looked is the
+// number of threads whose word was found anywhere in their storage. machine is the name of a machine as in layout
+// tables. specific is true if the word is a value of pthread_getspecific and no thread-local variable. The word is then
+// in the C library's block for the thread.
 func Find(mem attach.Memory, machine string, threads []Word, specific bool) (at int64, looked int, ok bool) {
 	r := storage{mem}
 	pointer, from, to := int64(0), int64(-belowPointer), int64(abovePointer)
@@ -93,12 +94,12 @@ func Find(mem attach.Memory, machine string, threads []Word, specific bool) (at 
 	return at, looked, ok
 }
 
-// votes counts, for each distance from the thread pointer in bytes, the threads that have their word there.
+// votes counts threads by distance: how many have their word at a distance from the thread pointer, in bytes.
 type votes map[int64]int
 
-// winner returns the distance at which most threads have their word. ok is false if fewer threads than the number in
-// least have it there. Of several such distances it returns the one nearest to the thread pointer. The others can be
-// copies of the word, on the stack of the thread that started the thread.
+// winner returns the distance at which most threads have their word. If several distances have as many threads, it
+// returns the one nearest to the thread pointer. The others can be copies of the word, on the stack of the thread that
+// started the thread. ok is false if fewer than least threads have their word there.
 func (v votes) winner(least int) (at int64, ok bool) {
 	best := 0
 	for to, n := range v {
@@ -109,7 +110,8 @@ func (v votes) winner(least int) (at int64, ok bool) {
 	return at, best >= least
 }
 
-// add counts each distance from pointer, in the range of the parameters from and to, at which the memory has word.
+// add searches the memory around pointer for word. It counts each distance from pointer at which it finds word, between
+// from and to.
 func (v votes) add(mem attach.Memory, pointer attach.Address, word uint64, from, to int64) {
 	low, storage := readAround(mem, pointer, from, to)
 	for at := 0; at+8 <= len(storage); at += 8 {
@@ -119,9 +121,9 @@ func (v votes) add(mem attach.Memory, pointer attach.Address, word uint64, from,
 	}
 }
 
-// readAround reads the memory around pointer that is mapped without a gap. The limits are the distances in the
-// parameters from (0 or less) and to (0 or more). Memory above a thread's block, or far below it, may be unmapped. low
-// is the distance at which the result begins.
+// readAround reads the memory around pointer, as much as is mapped without a gap. from (0 or less) and to (0 or more)
+// limit the distance from pointer. Memory above a thread's block, or far below it, may be unmapped. low is the distance
+// from pointer at which the result begins.
 func readAround(mem attach.Memory, pointer attach.Address, from, to int64) (low int64, read []byte) {
 	buf := make([]byte, to-from)
 	if mem.Read(pointer+attach.Address(from), buf) == nil {
@@ -148,13 +150,15 @@ func readAround(mem attach.Memory, pointer attach.Address, from, to int64) (low 
 	return low, buf[low-from : high-from]
 }
 
-// isMusl reports whether a thread's block begins with its own address, as musl's does. On aarch64 glibc's never does.
+// isMusl reports whether the block of a thread begins with its own address, as in musl. In glibc on aarch64, a block
+// never does.
 func (r storage) isMusl(thread attach.Address) bool {
 	return r.wordAt(thread+selfOfMusl) == uint64(thread)
 }
 
 // BlockSize finds the size of the C library's thread blocks on aarch64, where the thread pointer is the end of the
-// block. A size fits a thread if the word at the end of the block refers to the thread's vector of modules (isVector).
+// block. It tries sizes. A size is right for a thread if the word at the end of the block refers to the thread's vector
+// of modules (isVector).
 func BlockSize(mem attach.Memory, threads []Word) (size int64, ok bool) {
 	r := storage{mem}
 	found := make(votes)
@@ -175,7 +179,7 @@ func BlockSize(mem attach.Memory, threads []Word) (size int64, ok bool) {
 	return found.winner(max((len(threads)+1)/2, 1))
 }
 
-// endsBlock reports whether a thread's block has size bytes, so that the thread pointer is its end.
+// endsBlock reports whether a thread's block has size bytes. The thread pointer is then the end of the block.
 func (r storage) endsBlock(thread attach.Address, size int64) bool {
 	pointer, musl := thread+attach.Address(size), r.isMusl(thread)
 	at := pointer
@@ -185,10 +189,11 @@ func (r storage) endsBlock(thread attach.Address, size int64) bool {
 	return r.isVector(attach.Address(r.wordAt(at)), pointer, musl)
 }
 
-// isVector reports whether vector is the address of a thread's vector of modules, on aarch64. glibc's vector has the
-// number of modules (two words before), the generation, and two words for each module. The first of these two is the
-// address of the module's variables. musl's has the number, and one word for each module. The variables of the first
-// module begin 16 bytes above the thread pointer, or later because of alignment.
+// isVector reports whether vector is the address of a thread's vector of modules, on aarch64. This vector says where
+// the thread has each module's thread-local variables. glibc's vector has the number of modules (two words before), the
+// generation, and two words for each module. The first of these two is the address of the module's variables. musl's
+// vector has the number of modules, and one word for each module. The variables of the first module begin 16 bytes
+// above the thread pointer, or later because of alignment.
 func (r storage) isVector(vector, pointer attach.Address, musl bool) bool {
 	if vector < 4096 || vector%8 != 0 {
 		return false

@@ -23,8 +23,8 @@ func (m words) Read(a attach.Address, buf []byte) error {
 
 func (m words) ReadBatch([]attach.Range) (int, error) { panic("words are read one by one") }
 
-// made puts native threads into a memory, for one machine and one C library. Their blocks are far from each other. A
-// test puts their words into the blocks.
+// made is a made-up memory with native threads, for one machine and one C library. The blocks of the threads are far
+// from each other. Each test puts the threads' words into it.
 type made struct {
 	m       words
 	machine string
@@ -34,8 +34,8 @@ type made struct {
 	size, spread attach.Address
 }
 
-// block makes the n-th thread's block. below and above are the readable bytes on both sides of its thread pointer. It
-// returns the block's address and its thread pointer.
+// block makes the block of the n-th thread. below and above are how many bytes can be read below and above its thread
+// pointer. block returns its address and the thread pointer.
 func (s *made) block(n int, below, above attach.Address) (thread, pointer attach.Address) {
 	thread = 0x7f0000100d00 + attach.Address(n)*s.spread
 	pointer = thread
@@ -62,8 +62,8 @@ func (s *made) block(n int, below, above attach.Address) (thread, pointer attach
 	return thread, pointer
 }
 
-// TestOwnWord: ddtop finds the threads' word in their thread-local storage, on both machines and with both C libraries.
-// The word may also be in other places, and some threads have not set it yet.
+// TestOwnWord searches for the threads' word on both machines and with both C libraries. Find must return its distance,
+// although the word is also in another place, and one thread has not set it yet.
 func TestOwnWord(t *testing.T) {
 	for name, c := range map[string]struct {
 		machine      string
@@ -108,8 +108,8 @@ func TestOwnWord(t *testing.T) {
 	}
 }
 
-// TestOwnWordUnknown: if an address belongs to no thread, if there are no threads, or if the word is missing, Find
-// finds no place.
+// TestOwnWordUnknown passes an address that belongs to no thread, no threads, or a word that is nowhere. Find must then
+// return no distance.
 func TestOwnWordUnknown(t *testing.T) {
 	for name, machine := range map[string]string{"x86_64": "x86_64", "aarch64": "aarch64"} {
 		s := made{m: words{}, machine: machine, size: 1792, spread: 0x10000}
@@ -127,7 +127,7 @@ func TestOwnWordUnknown(t *testing.T) {
 	}
 }
 
-// TestVectors: which words count as a thread's vector on aarch64.
+// TestVectors checks which words isVector accepts as a thread's vector on aarch64.
 func TestVectors(t *testing.T) {
 	const vector, pointer = 0x7f0000001000, 0x7f0000200700
 	glibc := func(count, generation, first uint64) words {

@@ -1,5 +1,5 @@
-// Package places finds where a Ruby release keeps the data that ddtop reads. It fills in structs from a table of
-// package layout. Tags in these structs name the data in Ruby's own words.
+// Package places finds where a Ruby release keeps the data that ddtop reads. It fills in the fields of structs from a
+// table of package layout. Each field has a tag that names the data in Ruby's own words.
 package places
 
 import (

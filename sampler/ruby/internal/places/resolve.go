@@ -26,11 +26,12 @@ const layoutTag = "layout"
 // Place is a parsed tag. It says where Ruby keeps one value.
 type Place struct {
 	Tag string
-	// A table is searched for each of Structs with each of Fields. Structs alone names a size or a constant.
+	// Each name in Structs is combined with each name in Fields, until the table has the combination. If Fields is
+	// empty, Structs has the name of a size or a constant.
 	Structs, Fields []string
 	size, optional  bool
-	// from is the first release that has the field. before is the first later release that lacks it. Each is nil if
-	// there is no such bound.
+	// from is the first release that has the field. before is the first later release that lacks it. nil means that
+	// there is no such limit.
 	from, before *Release
 }
 
@@ -74,13 +75,13 @@ func parseSeries(s string) (*Release, error) {
 	return &r, err
 }
 
-// Of reports whether a release can have the place.
+// Of reports whether a release is within the limits of the tag, so that it can have the place.
 func (p *Place) Of(r Release) bool {
 	return (p.from == nil || r.AtLeast(p.from.Major, p.from.Minor)) &&
 		(p.before == nil || !r.AtLeast(p.before.Major, p.before.Minor))
 }
 
-// names calls f with each name under which a table may have the place, until f returns true.
+// names calls f with each name that the place can have in a table, until f returns true.
 func (p *Place) names(f func(name string) bool) bool {
 	for _, s := range p.Structs {
 		if p.Fields == nil && f(s) {
@@ -95,7 +96,8 @@ func (p *Place) names(f func(name string) bool) bool {
 	return false
 }
 
-// Field finds the field that a place names. Its Offset is -1 if the table lacks it, or if the release cannot have it.
+// Field finds the place in a table. The Offset of the result is -1 if the table lacks the field, or if the release
+// cannot have it.
 func (p *Place) Field(t *layout.Table, rel Release) layout.Field {
 	found := layout.Field{Offset: -1}
 	if p.Of(rel) {
@@ -151,8 +153,8 @@ func Resolve(t *layout.Table, rel Release, into ...any) error {
 	return nil
 }
 
-// Tagged yields the fields with a layout tag of the structs that into points to, and their tags. It includes embedded
-// structs.
+// Tagged yields each field that has a layout tag, together with the tag. into points to the structs with these fields.
+// Embedded structs are included.
 func Tagged(into ...any) func(yield func(reflect.Value, string) bool) {
 	return func(yield func(reflect.Value, string) bool) {
 		for _, to := range into {

@@ -13,15 +13,15 @@ import (
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
-// cacheVersion is part of a cached table. Change it when tables are derived in another way, so that old ones are
-// ignored.
+// cacheVersion is stored in each cached table. Change it when tables are derived in another way. Earlier tables in the
+// cache are then ignored.
 const cacheVersion = "2"
 
 // maxCacheFile limits the size of a cached table, in bytes. A table has about 80 kB.
 const maxCacheFile = 8 << 20
 
-// DeriveTable makes a table from the module's debug information. If an earlier run has stored the table in the cache,
-// DeriveTable reads it from there. source is the file with the debug information.
+// DeriveTable makes a layout table from the module's debug information. It reads the table from the cache if an earlier
+// run has stored it there. source is the file with the debug information.
 func DeriveTable(ctx context.Context, module *attach.Module, version string, o FindOptions) (t *layout.Table, source string, err error) {
 	cached := cachePath(o.Cache, module.BuildID)
 	if t, err := readCached(cached, version, module.Machine); err == nil {
@@ -47,7 +47,7 @@ func DeriveTable(ctx context.Context, module *attach.Module, version string, o F
 	if err != nil {
 		return nil, "", fmt.Errorf("%s: %w", debug.Path, err)
 	}
-	// An error is ignored. Without the cache, the next run derives the table again.
+	// The error can be ignored: without the cached file, the next run derives the table again.
 	_ = writeCached(cached, derived.Table)
 	return derived.Table, debug.Path, nil
 }
@@ -61,8 +61,8 @@ func cachePath(folder, buildID string) string {
 	return filepath.Join(folder, "v"+cacheVersion, buildID+".json")
 }
 
-// readCached reads a table from the cache. It refuses files that another user could have written, because with sudo,
-// HOME may be another user's folder.
+// readCached reads a table from the cache. It refuses files that another user could have written. With sudo, HOME may
+// be the folder of another user.
 func readCached(path, version, machine string) (*layout.Table, error) {
 	if path == "" {
 		return nil, os.ErrNotExist
@@ -81,7 +81,7 @@ func readCached(path, version, machine string) (*layout.Table, error) {
 	return t, nil
 }
 
-// writeCached stores a table under its name, completely or not at all.
+// writeCached stores a table in the file at path. If it fails, it leaves no partial file.
 func writeCached(path string, t *layout.Table) error {
 	if path == "" {
 		return os.ErrNotExist
@@ -89,7 +89,7 @@ func writeCached(path string, t *layout.Table) error {
 	return safefile.WriteTrusted(path, t.WriteJSON)
 }
 
-// CacheFolder returns the folder of derived tables: ddtop/layouts in the user's cache folder. It is empty if the user
+// CacheFolder returns the folder for derived tables: ddtop/layouts in the user's cache folder. It is empty if the user
 // has no cache folder.
 func CacheFolder() string {
 	dir, err := os.UserCacheDir()

@@ -9,29 +9,30 @@ import (
 	"github.com/ddtop/ddtop/attach/layout"
 )
 
-// FindOptions are the options of Find. With the zero value, derived tables are not cached and there is no progress
-// report.
+// FindOptions are the options of Find. With the zero value, derived tables are not cached and progress is not reported.
 type FindOptions struct {
 	// PID is the process's id.
 	PID int
-	// Still is true if the target does not change, for example a core file. Then Find tries only once.
+	// Still is true if the target does not change, for example a core file. Find then does not wait for a VM that is
+	// starting.
 	Still bool
 	// Cache is the folder for tables derived from debug information. If it is empty, they are not cached.
 	Cache string
-	// Progress is called while a file's debug information is read. done and total count units.
+	// Progress is called again and again while a file's debug information is read. done and total are numbers of its
+	// compilation units.
 	Progress func(path string, done, total int)
 }
 
 // Found is a VM and a note about its layout.
 type Found struct {
 	VM *VM
-	// Note describes to the user how the layout differs from one that was made for exactly this release. It is empty
-	// if the layout was made for it.
+	// Note is a text for the user. It says where the layout comes from, if it was not made for exactly this release.
+	// Otherwise it is empty.
 	Note string
 }
 
-// Find does the work of ruby.Find. The function threads must read all threads in the same way as sampling does. Find
-// calls threads to verify a layout.
+// Find is the implementation of ruby.Find. It calls the function threads to verify a layout. threads must read all
+// threads in the same way as sampling does.
 func Find(ctx context.Context, mem attach.Memory, module *attach.Module, version string, o FindOptions,
 	threads func(vm *VM) error) (Found, error) {
 	table, match, err := layout.For(version, module.Machine, module.JmpBuf())
@@ -62,7 +63,7 @@ func Find(ctx context.Context, mem attach.Memory, module *attach.Module, version
 		return Found{}, noLayout(unfit, err, version)
 	}
 	if table != nil && !layout.Conflict(derived, table) {
-		// The layout is right and something else failed. For example, the VM is not ready yet.
+		// The two tables agree, so the layout is right and something else failed. For example, the VM is not ready yet.
 		return Found{}, unfit
 	}
 	vm, err := TryLayout(ctx, mem, module, version, derived, true, o, threads)
@@ -79,7 +80,7 @@ func Find(ctx context.Context, mem attach.Memory, module *attach.Module, version
 	return Found{vm, note}, nil
 }
 
-// TryLayout locates the VM with a layout. If verify is set, it also verifies the layout.
+// TryLayout searches for the VM with a given layout. If verify is true, it then also verifies the layout.
 func TryLayout(ctx context.Context, mem attach.Memory, module *attach.Module, version string, table *layout.Table, verify bool, o FindOptions,
 	threads func(vm *VM) error) (*VM, error) {
 	patience := bootPatience
@@ -103,8 +104,8 @@ func verifiedNote(m layout.Match) string {
 	return m.Note + ", verified on this process"
 }
 
-// asUnfit is for a layout that was made for another release. If such a layout finds no VM, it probably does not fit,
-// so asUnfit adds ErrLayout to the error. Without ErrLayout, the user would think that the VM is not ready yet.
+// asUnfit adds ErrLayout to the error of a layout that was made for another release and finds no VM. Such a layout
+// probably does not fit. Without ErrLayout, the user would think that the VM is not ready yet.
 func asUnfit(err error) error {
 	if errors.Is(err, ErrLayout) {
 		return err
@@ -112,8 +113,8 @@ func asUnfit(err error) error {
 	return fmt.Errorf("%w, or %w", ErrLayout, err)
 }
 
-// noLayout returns the error for a Ruby without a fitting table and without debug information. For a known release it
-// returns only the error unfit, because only users of other builds need the debug information.
+// noLayout returns the error for a Ruby for which ddtop has no fitting table and finds no debug information. For a
+// known release it returns only the error unfit, because only users of other builds need debug information.
 func noLayout(unfit, noDebug error, version string) error {
 	switch {
 	case errors.Is(unfit, layout.ErrUnknownRelease):

@@ -23,10 +23,11 @@ var (
 )
 
 const (
-	// bootPatience is how long LocateVM waits for a VM, unless its context ends earlier. Ruby boots in 50 to 300 ms.
+	// bootPatience is how long LocateVM waits for a VM to be ready, unless its context ends earlier. Ruby boots in 50
+	// to 300 ms.
 	bootPatience = 3 * time.Second
-	// bootPoll is the interval between two attempts. ddtop polls, because nothing outside the process shows when a VM
-	// is ready.
+	// bootPoll is the interval between two attempts to find the VM. ddtop has to try again and again, because nothing
+	// outside the process shows when a VM is ready.
 	bootPoll = 10 * time.Millisecond
 )
 
@@ -41,15 +42,15 @@ type locator struct {
 	objects *heap.Objects
 }
 
-// LocateVM finds the VM of the Ruby whose variables are in module. It waits a moment for a VM that is just starting.
-// Stripped libraries of 3.3 and later do not name the VM. Then LocateVM searches their variables for a pointer to a
-// VM (docs/internals/threads.md#finding-the-vm). Errors are ErrBooting, ErrNoVM, an error of attach if the target
-// cannot be read, or one that names what the layout lacks.
+// LocateVM finds the VM of the Ruby whose variables are in module. If the VM is just starting, it waits up to
+// bootPatience. Stripped libraries of 3.3 and later have no symbol for the VM. There, LocateVM searches the library's
+// variables for a pointer to a VM (docs/internals/threads.md#finding-the-vm). Errors are ErrBooting, ErrNoVM, an error
+// of attach if the target cannot be read, or an error that names what the layout lacks.
 func LocateVM(ctx context.Context, mem attach.Memory, module *attach.Module, table *layout.Table, version string) (*VM, error) {
 	return locateVM(ctx, mem, module, table, version, bootPatience)
 }
 
-// locateVM is LocateVM with its patience as an argument. If patience is zero, it tries once.
+// locateVM does the same as LocateVM, but waits at most patience. If patience is zero, it tries once.
 func locateVM(ctx context.Context, mem attach.Memory, module *attach.Module, table *layout.Table, version string, patience time.Duration) (*VM, error) {
 	release, err := places.ParseRelease(version)
 	if err != nil {
@@ -85,8 +86,8 @@ func locateVM(ctx context.Context, mem attach.Memory, module *attach.Module, tab
 	}
 }
 
-// Unreadable reports whether an error means that another attempt to find the VM would fail as well, because the target
-// cannot be read.
+// Unreadable reports whether an error means that the target cannot be read at all. Another attempt to find the VM would
+// fail as well.
 func Unreadable(err error) bool {
 	for _, end := range []error{attach.ErrGone, attach.ErrReplaced, attach.ErrZombie, attach.ErrNoProcess, attach.ErrPermission} {
 		if errors.Is(err, end) {
@@ -105,7 +106,7 @@ func NewVM(mem attach.Memory, table *layout.Table, version string, release place
 	return &VM{Mem: mem, Table: table, Version: version, Release: release, Places: o}, nil
 }
 
-// NewLocator returns a locator that searches the variables of module for vm.
+// NewLocator returns a locator that searches the variables of module, to find vm.
 func NewLocator(vm *VM, module *attach.Module) *locator {
 	return &locator{mem: vm.Mem, module: module, Symbol: module.Symbol, o: vm.Places,
 		objects: heap.New(view.New(vm.Mem), &vm.Places.Objects, vm.Addr, vm.Symbols)}
@@ -131,7 +132,7 @@ func (l *locator) Locate(vm *VM) error {
 	}
 	vm.variables = l.eachVariable
 	if s, ok := l.Symbol("rb_zjit_entry"); ok && vm.Release.AtLeast(4, 1) {
-		// Ruby 4.0 exports this symbol too, but its frames are ordinary ones.
+		// Ruby 4.0 exports this symbol too, but its control frames always have their iseq and pc.
 		entry, err := l.word(s.Addr)
 		if err != nil {
 			return err
@@ -141,7 +142,7 @@ func (l *locator) Locate(vm *VM) error {
 	l.objects.Symbols = vm.Symbols
 	vm.Description = l.description()
 	l.objects.View.Reset() // vm keeps l
-	// YJIT of 3.1 stores ec->cfp first. Later releases do not.
+	// YJIT of 3.1 stores ec->cfp before it fills the new frame. Later releases store it afterwards.
 	vm.EarlyFrames = vm.Release.AtLeast(3, 1) && !vm.Release.AtLeast(3, 2) && strings.Contains(vm.Description, "+YJIT")
 	vm.jits = code.JITs(l.Symbol, vm.Release, vm.Description, &vm.Places.Code)
 	return nil
@@ -199,9 +200,9 @@ func (l *locator) findVM() (attach.Address, error) {
 	return found, nil
 }
 
-// proveVMs returns the first candidate that is a VM. A VM's main thread refers back to the VM, and the thread's
-// execution context refers back to the thread. From 3.0 on, the main ractor and the thread also refer to each other.
-// On Ruby's development branch, a wrong candidate would pass if there were fewer checks.
+// proveVMs returns the first candidate that is a VM. A VM refers to its main thread, and the main thread refers back.
+// The same holds for the thread and its execution context. From 3.0 on, it also holds for the main ractor and the
+// thread. All these checks are needed: on Ruby's development branch, a wrong candidate would pass fewer.
 func (l *locator) proveVMs(candidates []attach.Address) (attach.Address, error) {
 	type proof struct{ vm, thread, ractor, ec attach.Address }
 	var ps []proof
@@ -268,8 +269,8 @@ func (l *locator) proveVMs(candidates []attach.Address) (attach.Address, error) 
 	return ps[0].vm, nil
 }
 
-// description returns the constant RUBY_DESCRIPTION, or "" if it is not found. The constant names the JIT in use. The
-// library's variable ruby_description does not.
+// description returns the constant RUBY_DESCRIPTION, or "" if it is not found. It reads the constant and not the
+// library's variable ruby_description, because only the constant names the JIT in use.
 func (l *locator) description() string {
 	s, ok := l.Symbol("rb_cObject")
 	if !ok {

@@ -24,8 +24,8 @@ type Offsets struct {
 	VMWaitingPids int `layout:"rb_vm_struct.waiting_pids,optional"` // 2.6 to 3.2
 	VMWaitingGrps int `layout:"rb_vm_struct.waiting_grps,optional"`
 
-	// The GVL, in rb_vm_t or in rb_ractor_t. In 2.5 it has a flag and a number of waiters, later an owner and
-	// waiters.
+	// The fields of the GVL, in rb_vm_t or in rb_ractor_t. In 2.5 the GVL has a flag and a number of waiters, and from
+	// 2.6 on an owner and a list of waiters.
 	GVLAcquired   int          `layout:"rb_vm_struct.gvl.acquired,before=2.6"`
 	GVLWaiting    int          `layout:"rb_vm_struct.gvl.waiting,before=2.6"`
 	GVLOwner      int          `layout:"rb_ractor_struct|rb_vm_struct.threads.sched.running|threads.gvl.owner|gvl.owner,from=2.6"`
@@ -36,7 +36,7 @@ type Offsets struct {
 	// rb_ractor_t
 	RactorID   int `layout:"rb_ractor_struct.pub.id,from=3.0"`
 	RactorNode int `layout:"rb_ractor_struct.vmlr_node,from=3.0"`
-	// Each tick reads the fields from RactorSet to RactorMain in one piece.
+	// Each tick reads the memory from the field RactorSet up to the field RactorMain as one range.
 	RactorSet  int `layout:"rb_ractor_struct.threads.set,from=3.0"`
 	RactorCnt  int `layout:"rb_ractor_struct.threads.cnt,from=3.0"`
 	RactorMain int `layout:"rb_ractor_struct.threads.main,from=3.0"`
@@ -94,7 +94,8 @@ func ResolveOffsets(t *layout.Table, rel places.Release) (*Offsets, error) {
 	}
 	o.Code.Complete(rel)
 	if o.VMRactorSet >= 0 && o.vmRactorCnt != o.VMRactorSet+16 {
-		// A tick reads both fields in one piece. They are adjacent in all releases so far.
+		// Each tick reads ractor.set and ractor.cnt as one range, so they must be next to each other. They are in all
+		// releases so far.
 		return nil, fmt.Errorf("in the layout %q of Ruby %s ractor.cnt does not follow ractor.set in rb_vm_struct", t.Name, rel)
 	}
 	for _, off := range []int{o.ThNode + 8, o.ThSelf, o.ThVM, o.ThRactor, o.ThEC, o.ThName, o.ThNT, o.ThPthread, o.ThTID,

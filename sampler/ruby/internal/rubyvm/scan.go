@@ -32,7 +32,7 @@ func (l *locator) variables() ([]span, error) {
 		}
 		sp := span{start, make([]byte, n)}
 		if err := l.mem.Read(start, sp.data); err != nil {
-			// This reads page by page, because the end of .bss may not be mapped.
+			// Read page by page, because the memory at the end of .bss may not be mapped.
 			if sp.data = l.readable(start, n); len(sp.data) == 0 {
 				continue
 			}
@@ -60,8 +60,8 @@ func (l *locator) readable(at attach.Address, n int) []byte {
 	return out
 }
 
-// findSymbols returns the address of the symbol table, which is never exported. If the library has no symbol for it,
-// findSymbols searches the library's variables for it. It accepts a table in which the IDs of four operators ('!',
+// findSymbols returns the address of the symbol table. No library exports it. If the library has no symbol for it
+// either, findSymbols searches the library's variables. It accepts a table in which the IDs of four operators ('!',
 // '+', '-', '<') have these names.
 func (l *locator) findSymbols() (attach.Address, error) {
 	for _, name := range []string{"ruby_global_symbols", "global_symbols"} {
@@ -83,10 +83,10 @@ func (l *locator) findSymbols() (attach.Address, error) {
 	return 0, fmt.Errorf("%w: its symbol table was not found", ErrBooting)
 }
 
-// findShapes returns the address of rb_shape_tree_t. It is zero if the release has none or it is not found. Then
-// instance variables cannot be read. In 4.0 and later, a symbol names the tree. In earlier releases, a symbol names a
-// pointer to the tree. Stripped libraries of 3.3 and 3.4 have neither symbol, so findShapes searches their variables
-// for such a pointer. The error is the target's.
+// findShapes returns the address of rb_shape_tree_t. It returns zero if the release has none, or if it is not found. In
+// the second case ddtop cannot read instance variables. In 4.0 and later, a symbol names the tree. In earlier releases,
+// a symbol names a pointer to the tree. Stripped libraries of 3.3 and 3.4 have neither symbol, so findShapes searches
+// their variables for such a pointer. The error means that the target cannot be read.
 func (l *locator) findShapes() (attach.Address, error) {
 	if !l.objects.HasShapeTree() {
 		return 0, nil

@@ -13,22 +13,23 @@ import (
 var ErrLayout = errors.New("the layout does not fit this process")
 
 const (
-	// The bounds of the length of a thread's VM stack, in words. They are 16 KiB and 1 GiB
+	// minVMStack and maxVMStack limit the length of a thread's VM stack, in words. They are 16 KiB and 1 GiB
 	// (RUBY_THREAD_VM_STACK_SIZE; vm_core.h).
 	minVMStack, maxVMStack = 1 << 11, 1 << 27
 )
 
-// provenMethods are methods whose classes every release exports as variables. All the classes must have their names.
-// It is enough to find one of the methods, because a program may have prepended modules to the other classes.
+// provenMethods are methods of classes that every release exports as variables. Verify checks that each class has its
+// name, and that one of the methods is found in its class. One is enough, because a program may have prepended modules
+// to the other classes.
 var provenMethods = []struct{ variable, class, method string }{
 	{"rb_mKernel", "Kernel", "puts"}, {"rb_cString", "String", "upcase"}, {"rb_cArray", "Array", "push"}, {"rb_cHash", "Hash", "fetch"},
 }
 
-// Verify proves on the target that a layout is right, if it was not made for exactly this build. LocateVM has already
-// proven that VM, main thread, execution context and main ractor refer to each other. Verify adds four checks.
-// Control frames fill the main thread's stack without a remainder. Ruby's description is among the constants. A known
-// method is in its class and has its name. All threads can be read and their frames have names. ErrLayout names the
-// check that fails. Other errors mean that the target cannot be read.
+// Verify checks on the target that a layout is right, if it was not made for exactly this build. LocateVM has already
+// checked that VM, main thread, execution context and main ractor refer to each other. Verify adds four checks. Control
+// frames fill the main thread's stack without a remainder. Ruby's description is among the constants. A known method is
+// in its class and has its name. All threads can be read, and their frames have names. ErrLayout names the check that
+// fails. Other errors mean that the target cannot be read.
 func (vm *VM) Verify(module *attach.Module, threads func() error) error {
 	l := NewLocator(vm, module)
 	for _, step := range []struct {
@@ -49,8 +50,8 @@ func (vm *VM) Verify(module *attach.Module, threads func() error) error {
 	return nil
 }
 
-// verifyFrames checks the sizes of the main thread's control frames, which grow down from the end of its VM stack. If
-// the thread runs, the frame pointer moves between reads, but stays within the stack.
+// verifyFrames checks that the main thread's control frames have the right size. They grow down from the end of its VM
+// stack. If the thread runs, the frame pointer changes between reads, but always stays within the stack.
 func (l *locator) verifyFrames(vm *VM) error {
 	ec, err := l.word(vm.MainThread + attach.Address(l.o.ThEC))
 	if err != nil {
@@ -118,7 +119,8 @@ func (l *locator) verifyClass(variable attach.Address, want string) error {
 	return err
 }
 
-// findMethod finds a method in the class that a variable refers to, and reads its name from its definition.
+// findMethod finds a method by its name in the class to which a variable refers. It checks that the method's definition
+// has the same name.
 func (l *locator) findMethod(variable attach.Address, name string) error {
 	class, err := l.objects.View.Word(variable)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
-// VM is a Ruby virtual machine in a target's memory. A VM value never changes, because Ruby's VM keeps its address
-// while the process lives (docs/internals/threads.md#finding-the-vm).
+// VM is a Ruby virtual machine in a target's memory. It never changes, because Ruby's VM keeps its address while the
+// process lives (docs/internals/threads.md#finding-the-vm).
 type VM struct {
 	Mem   attach.Memory
 	Table *layout.Table
@@ -17,16 +17,16 @@ type VM struct {
 	Release places.Release
 	// Addr is the address of rb_vm_t.
 	Addr attach.Address
-	// MainThread is the address of the main thread's rb_thread_t when the VM was located. After a fork, another
-	// thread is the main thread of the child.
+	// MainThread is the address of the rb_thread_t that was the main thread when the VM was found. After a fork,
+	// another thread can be the main thread of the child process.
 	MainThread attach.Address
 	// Symbols is the address of the symbol table, rb_symbols_t.
 	Symbols attach.Address
-	// Shapes is the address of rb_shape_tree_t (3.3 and later). It is zero if it is unknown. Then no instance
-	// variables are read.
+	// Shapes is the address of rb_shape_tree_t (3.3 and later). It is zero if it is unknown. ddtop then reads no
+	// instance variables.
 	Shapes attach.Address
-	// ZJITFrames is true if the iseq and pc of a control frame may be in a JIT frame instead (development branch with
-	// --zjit: docs/internals/code.md#jits).
+	// ZJITFrames is true if a control frame may lack its iseq and pc, because a JIT frame has them (development branch
+	// with --zjit: docs/internals/code.md#jits).
 	ZJITFrames bool
 	// EarlyFrames is true if Ruby moves ec->cfp before it has filled the new frame, as YJIT of 3.1 does. Then the
 	// innermost frame of a running thread cannot be trusted (docs/internals/stacks.md#publication-of-a-frame).

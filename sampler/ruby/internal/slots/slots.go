@@ -1,7 +1,7 @@
 // Package slots reads the slots through which ZJIT of Ruby's development branch (head) keeps its frames. This ZJIT does
-// not write iseq and pc into a control frame, but the address of a slot on the native stack. The slot points to a JIT
-// frame, which has both (docs/internals/code.md#jits). ZJIT writes a slot again before the frame calls a method. So one
-// system call must read slots, frames and slots again.
+// not write iseq and pc into a control frame. It writes the address of a slot on the native stack there, and the slot
+// points to a JIT frame with both (docs/internals/code.md#jits). ZJIT changes the slot whenever the frame calls a
+// method. So one system call must read the slots, the frames, and the slots again.
 package slots
 
 import (
@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// slotGap is the largest gap between two slots that are read as one range, in bytes. A second range costs as much
-	// as reading a few KiB.
+	// slotGap is the largest gap between two slots that are read as one range, in bytes. Reading a second range costs
+	// as much time as reading a few KiB more.
 	slotGap = 1024
-	// maxStaleSlot limits the distance of a popped frame's slot from the slot of the next frame outward, in bytes.
-	// ddtop ignores a slot that is farther away.
+	// maxStaleSlot limits the distance from the slot of a frame that has returned to the slot of the next frame
+	// outward, in bytes. ddtop ignores a slot that is farther away.
 	maxStaleSlot = 2048
 )
 
@@ -29,26 +29,27 @@ type span struct {
 	size int
 }
 
-// place is the place of a frame's slot in the buffers. span is -1 if the frame has none.
+// place is where a frame's slot is in the buffers: in which span, and at which offset. span is -1 if the frame has no
+// slot.
 type place struct{ span, off int }
 
-// slotCopy is one copy of the spans. first is the index of its first range in the batch.
+// slotCopy is one copy of all spans. first is the index of the copy's first range in the batch of reads.
 type slotCopy struct {
 	buf   []byte
 	first int
 }
 
-// Slots reads the slots of one thread. The zero value knows none.
+// Slots reads the slots of one thread. Its zero value has no slots.
 type Slots struct {
-	// at has the addresses of the slots to read, one for each control frame, innermost first. An address is zero if
-	// the frame has no slot. They were learned from the last frames that were read, and are valid for the outermost
-	// len(at) frames.
+	// at has the addresses of the slots to read, one for each control frame, innermost first. An address is zero if the
+	// frame has no slot. Learn took them from the last frames that were read. They are valid for the outermost len(at)
+	// frames.
 	at     []attach.Address
 	places []place
 	spans  []span
 	size   int // the size of each copy's buffer
-	// copies receive the spans. Copies with an even index are read before the frames, the others after them. The
-	// length of each copy is the length of all spans together. taken is the number of copies in use.
+	// copies are the copies of the slots. Copies with an even index are read before the frames, the others after the
+	// frames. Each copy contains all spans. taken is the number of copies in use.
 	copies []slotCopy
 	taken  int
 	now    []attach.Address
@@ -56,8 +57,9 @@ type Slots struct {
 	Values []attach.Address
 }
 
-// Learn sets the slots of the next read. Only the last n bytes of frames are frames on the stack. The bytes before
-// them are left from calls that have returned. Such calls often happen again, so their slots are read, too.
+// Learn chooses the slots that the next read includes. Only the last n bytes of frames are frames on the stack. The
+// bytes before them are left over from calls that have returned. Such calls often happen again, so their slots are
+// read, too.
 func (j *Slots) Learn(d *code.Decoder, frames []byte, n int) {
 	j.now = d.JITSlots(frames, j.now[:0])
 	last := attach.Address(0)
@@ -78,7 +80,7 @@ func (j *Slots) Learn(d *code.Decoder, frames []byte, n int) {
 	j.layOut()
 }
 
-// innermost returns the slot of the innermost frame that has one, from frame i outward.
+// innermost returns the slot of the first frame that has one, from frame i outward.
 func (j *Slots) innermost(i int) attach.Address {
 	for ; i < len(j.now); i++ {
 		if j.now[i] != 0 {
@@ -88,7 +90,7 @@ func (j *Slots) innermost(i int) attach.Address {
 	return 0
 }
 
-// layOut lays out the spans. Slots that are near each other in memory share a span.
+// layOut assigns each slot to a span. Slots that are near each other in memory share a span.
 func (j *Slots) layOut() {
 	j.places, j.spans, j.size = j.places[:0], j.spans[:0], 0
 	for _, slot := range j.at {
@@ -112,7 +114,7 @@ func (j *Slots) layOut() {
 	}
 }
 
-// PlanBefore begins a read of n copies. It adds the spans that are read before the frames to the batch.
+// PlanBefore begins a reading of n copies. It adds to the batch the copies that are read before the frames.
 func (j *Slots) PlanBefore(batch []attach.Range, n int) []attach.Range {
 	j.taken = n
 	if missing := n - len(j.copies); missing > 0 {
@@ -121,7 +123,7 @@ func (j *Slots) PlanBefore(batch []attach.Range, n int) []attach.Range {
 	return j.plan(batch, 0)
 }
 
-// PlanBehind adds the spans that are read after the frames.
+// PlanBehind adds to the batch the copies that are read after the frames.
 func (j *Slots) PlanBehind(batch []attach.Range) []attach.Range { return j.plan(batch, 1) }
 
 func (j *Slots) plan(batch []attach.Range, from int) []attach.Range {
@@ -138,9 +140,10 @@ func (j *Slots) plan(batch []attach.Range, from int) []attach.Range {
 // SameCode reports whether two JIT frames have the same iseq.
 type SameCode func(a, b attach.Address) bool
 
-// Take finds the values of the frames' slots in a batch that was read. drop is how many innermost frames to drop,
-// because a slot was not read or differs between copies. torn is true if a slot differs. The innermost frame's slot
-// may differ if it names the same code, because the frame's pc moves on.
+// Take finds the content of the frames' slots in a batch that was read. drop is the number of innermost frames that
+// must be dropped, because a slot was not read, or because its copies differ. torn is true if copies differ. The
+// innermost frame's copies may differ if they lead to the same code, because this frame's pc moves on while the thread
+// runs.
 func (j *Slots) Take(d *code.Decoder, same SameCode, batch []attach.Range, frames []byte) (drop int, torn bool) {
 	j.now = d.JITSlots(frames, j.now[:0])
 	n := len(j.now)
@@ -163,8 +166,8 @@ func (j *Slots) Take(d *code.Decoder, same SameCode, batch []attach.Range, frame
 	return 0, false
 }
 
-// value returns the content of a slot if all copies agree. It returns zero if they differ, or if one could not be
-// read. The innermost frame's copies may differ while they name the same code.
+// value returns the content of a slot if all its copies agree. It returns zero if they differ, or if one could not be
+// read. The innermost frame's copies may differ if they lead to the same code.
 func (j *Slots) value(same SameCode, batch []attach.Range, p place, innermost bool) (v attach.Address, read bool) {
 	for k := range j.copies[:j.taken] {
 		c := &j.copies[k]

@@ -24,7 +24,7 @@ func (m words) read(ranges []attach.Range) {
 	}
 }
 
-// sameCode compares the iseqs of two JIT frames.
+// sameCode reports whether two JIT frames have the same iseq.
 func (m words) sameCode(a, b attach.Address) bool {
 	v, ok := m[a+code.JITFrameISeq]
 	w, also := m[b+code.JITFrameISeq]
@@ -52,7 +52,8 @@ func TestJITSlots(t *testing.T) {
 	memory := func() words {
 		return words{a: 0x5000, b: 0x5100, c: 0x5200, 0x5008: 0x90, 0x5308: 0x90, 0x5408: 0x91}
 	}
-	// read takes the slots of frames as a double read does. change changes the memory between the two reads.
+	// read takes the slots of frames from a reading before and one after the frames. change changes the memory in
+	// between.
 	read := func(m words, frames []byte, copies int, change func(words)) (*Slots, int, bool) {
 		j := &Slots{}
 		j.Learn(dec, frames, len(frames))
@@ -100,7 +101,8 @@ func TestJITSlots(t *testing.T) {
 	if len(j.spans) != 2 {
 		t.Errorf("%d ranges for two slots that lie together and one that doesn't: %v", len(j.spans), j.spans)
 	}
-	// The frames have one more frame, whose slot was not read. Or one frame is replaced by another one.
+	// Now the stack has another frame, whose slot was not read: on top of the earlier frames, or in place of one of
+	// them.
 	m := memory()
 	for _, more := range [][]byte{controlFrames(0x6000_0008, a+8, returnC, b+8, 0, c+8), controlFrames(0x6000_0008, returnC, b+8, 0, c+8)} {
 		batch := j.PlanBehind(j.PlanBefore(nil, 2))
@@ -111,8 +113,8 @@ func TestJITSlots(t *testing.T) {
 	}
 }
 
-// TestJITSlotsGuess: left-over frames show where the slots of the next frames will be. They count only if their slots
-// lie near the current ones.
+// TestJITSlotsGuess passes frames that are left over from calls that have returned. Their slots must also be read,
+// because they show where the slots of the next frames will be. Slots far from the current ones must be ignored.
 func TestJITSlotsGuess(t *testing.T) {
 	dec := zjitDecoder()
 	var j Slots

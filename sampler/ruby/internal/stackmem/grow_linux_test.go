@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/attach/mapped"
 )
 
-// TestGrownPagesAreThere: while stacks are copied, the kernel does not have to provide a page of the memory for the
-// copies.
+// TestGrownPagesAreThere checks that all pages of the memory from Grow are present. Otherwise the kernel would have to
+// provide a page while a stack is copied, and the copy would be torn.
 func TestGrownPagesAreThere(t *testing.T) {
 	for _, n := range []int{0, 1, mapped.PageSize, 3*mapped.PageSize - 1, 64 * mapped.PageSize, 8 << 20} {
 		b := Grow(nil, n)

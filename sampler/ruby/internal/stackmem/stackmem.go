@@ -1,5 +1,4 @@
-// Package stackmem has memory for copies of stacks. It also remembers the innermost place that a stack has reached
-// lately.
+// Package stackmem allocates memory for copies of stacks. It also remembers how far inward a stack has reached lately.
 package stackmem
 
 import (
@@ -7,17 +6,18 @@ import (
 	"github.com/ddtop/ddtop/attach/mapped"
 )
 
-// A Reach remembers the last readings of a stack: at least reachReads of them, and at most twice as many.
+// reachReads is the number of readings of a stack in one period of a Reach. A Reach remembers at least this many
+// readings, and at most twice as many.
 const reachReads = 64
 
-// Reach is the innermost place that a stack has reached recently: in the current period of at most reachReads
-// readings, and in the period before.
+// Reach is how far inward a stack has reached lately. It covers two periods: the current one, of at most reachReads
+// readings, and the one before.
 type Reach struct {
 	innermost, sp [2]attach.Address // zero if nothing was read
 	reads         int
 }
 
-// Note adds a reading: the places of the innermost frame and of its stack pointer.
+// Note adds a reading of the stack. cfp is the address of the innermost frame, and sp its stack pointer.
 func (e *Reach) Note(cfp, sp attach.Address) {
 	if e.reads++; e.reads > reachReads {
 		e.reads = 1
@@ -39,10 +39,10 @@ func (e *Reach) Farthest() (innermost, sp attach.Address) {
 	return innermost, max(e.sp[0], e.sp[1])
 }
 
-// Grow returns memory for n bytes: b's own if that is large enough. All its pages are present, so copying into it
-// causes no page fault. During a page fault, the target makes hundreds of calls, so the copied stack is torn. Two
-// copies with a fault at the same frame are torn alike, and ddtop would accept them. (Measured with new memory each
-// time: 3 of 100,000 stacks.)
+// Grow returns memory for n bytes. It returns a part of b if b is large enough. All pages of the memory are present, so
+// copying into it causes no page fault. During a page fault, the target could make hundreds of calls, and the copy of
+// its stack would be torn. Two copies with a page fault at the same frame would be torn alike, so ddtop would accept
+// them. (Measured with new memory each time: 3 of 100,000 stacks.)
 func Grow(b []byte, n int) []byte {
 	if cap(b) >= n {
 		return b[:n]

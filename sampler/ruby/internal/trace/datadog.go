@@ -14,14 +14,16 @@ import (
 
 // Limits on what the Finder follows.
 const (
-	// maxContexts limits the contexts of Datadog's tracers per fiber. Each tracer that was ever configured leaves one
-	// behind.
+	// maxContexts limits how many contexts of Datadog's tracers are read for one fiber. Each tracer that was ever
+	// configured leaves a context in the fiber.
 	maxContexts = 16
-	// maxTraces limits how deep traces are nested. OpenTelemetry's spans on Datadog's tracer have a trace each.
+	// maxTraces limits how deep traces are nested. With OpenTelemetry on top of Datadog's tracer, each span has a
+	// Datadog trace of its own.
 	maxTraces = 64
 )
 
-// contextPrefix is the beginning of the fiber-locals in which Datadog's tracers keep contexts. A number follows.
+// contextPrefix begins the names of the fiber-locals in which Datadog's tracers keep their contexts. A number follows
+// it.
 const contextPrefix = "datadog_context_"
 
 // configuredKey returns the name of the fiber-local that the configured tracer uses. It is empty if no tracer is
@@ -58,8 +60,8 @@ func (f *Finder) datadog(ec attach.Address) (Span, error) {
 	return Span{}, nil
 }
 
-// contextKeys returns the names of the fiber-locals that may hold a context, the latest tracer's first. It always
-// returns at least one name, so that ddtop notices a context that is added later.
+// contextKeys returns the names of the fiber-locals that may hold a context. The latest tracer's name comes first. The
+// last name is always contextPrefix alone. Because of it, ddtop also notices a context that is added later.
 func (f *Finder) contextKeys(ec attach.Address) (keys []string, err error) {
 	err = f.quietly(func() error {
 		return f.objects.FiberLocals(ec, func(name string, _ uint64) (bool, error) {
@@ -80,8 +82,8 @@ func (f *Finder) contextKeys(ec attach.Address) (keys []string, err error) {
 	return append(keys, contextPrefix), err
 }
 
-// activeTrace returns the active trace of a fiber's context, or zero. It ignores contexts from before a fork of this
-// process.
+// activeTrace returns the active trace of a fiber's context, or zero. It ignores a context that was made before this
+// process was forked.
 func (f *Finder) activeTrace(ec attach.Address, key string) (uint64, error) {
 	context, ok, err := f.objects.FiberLocal(ec, key)
 	if err != nil || !ok || !f.objects.IsObject(context) {
@@ -104,8 +106,8 @@ func (f *Finder) activeTrace(ec attach.Address, key string) (uint64, error) {
 }
 
 func (f *Finder) spanOf(trace uint64) (found Span, err error) {
-	// Both spans are read at once, so that they belong to the same trace. All else is reached from this trace or these
-	// spans, and never again from the thread. A span's number never changes.
+	// Both spans are read at the same time, so that they belong to the same trace. Everything else is reached from this
+	// trace or these spans, and not again from the thread. The id of a span never changes.
 	root, errRoot := f.ref(trace, "@root_span")
 	active, errActive := f.ref(trace, "@active_span")
 	above, errAbove := f.outermost(trace)
@@ -138,8 +140,8 @@ func (f *Finder) spanOf(trace uint64) (found Span, err error) {
 	return found, nil
 }
 
-// traceID returns the id of a trace in its wire format, or zero if it is unknown. The error is view.ErrMissing if more
-// memory must be read first, or it means that the target cannot be read.
+// traceID returns the id of a trace in its wire format, or zero if it is unknown. The error is view.ErrMissing if
+// memory must be fetched first. Any other error means that the target cannot be read.
 func (f *Finder) traceID(trace uint64) (id [16]byte, err error) {
 	err = f.quietly(func() error { // the id does not change during a trace
 		v, ok, err := f.objects.Ivar(trace, "@id")
@@ -159,7 +161,8 @@ func (f *Finder) traceID(trace uint64) (id [16]byte, err error) {
 	return id, err
 }
 
-// number returns an instance variable that is a 64-bit identifier. It returns zero if the variable is something else.
+// number returns the 64-bit identifier in an instance variable. It returns zero if the object lacks the variable, or if
+// the variable is nil.
 func (f *Finder) number(of uint64, name string) (n uint64, err error) {
 	const fixnum = 1
 	v, ok, err := f.objects.Ivar(of, name)
@@ -172,7 +175,8 @@ func (f *Finder) number(of uint64, name string) (n uint64, err error) {
 	return f.objects.Uint(v)
 }
 
-// serves finds the request or job of a trace, from the type and the resource of the trace and of its root span.
+// serves stores in found the request or job of a trace. The type of the root span says whether it is one. The resource
+// of the trace, or of its root span, is its name.
 func (f *Finder) serves(found *Span, trace, root uint64) error {
 	typ, err := f.text(root, "@type")
 	if err != nil {
@@ -187,7 +191,8 @@ func (f *Finder) serves(found *Span, trace, root uint64) error {
 	default:
 		return nil
 	}
-	// Frameworks set the resource late, on the trace or on its root span. So both are watched.
+	// Frameworks set the resource late in a request, on the trace or on its root span. So the memory of both is noted,
+	// and a later change is noticed.
 	ofTrace, errTrace := f.text(trace, "@resource")
 	ofRoot, errRoot := f.text(root, "@resource")
 	if err := view.Worst(errTrace, errRoot); err != nil {
@@ -202,8 +207,8 @@ func (f *Finder) serves(found *Span, trace, root uint64) error {
 	return nil
 }
 
-// outermost returns the Datadog trace of the outermost OpenTelemetry span around a given trace. If there is no such
-// span, it returns the given trace.
+// outermost goes outward from a Datadog trace to the Datadog trace of the outermost OpenTelemetry span around it. If
+// there is no such span, it returns the given trace.
 func (f *Finder) outermost(trace uint64) (uint64, error) {
 	for range maxTraces {
 		values, err := f.ref(trace, "@otel_values")

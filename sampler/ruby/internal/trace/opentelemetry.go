@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// maxNested limits the contexts of OpenTelemetry that are followed outward to find the local root. If there are
-	// more, no root is found.
+	// maxNested limits how many contexts of OpenTelemetry are followed outward to find the local root. If there are
+	// more, the span has no known root.
 	maxNested = 64
 	// maxEntries limits the entries of one context.
 	maxEntries = 64
 )
 
-// The names under which OpenTelemetry keeps the contexts of a fiber. Before version 1.5 of its API it uses a
-// fiber-local, and since then a variable of the Fiber.
+// The names under which OpenTelemetry keeps a fiber's contexts. Before version 1.5 of its API, contextsLocal is the
+// name of a fiber-local. From 1.5 on, contextsIvar is the name of an instance variable of the Fiber.
 const (
 	contextsLocal = "__opentelemetry_context_storage__"
 	contextsIvar  = "@opentelemetry_context"
@@ -29,7 +29,7 @@ type otelSpan struct {
 	object uint64
 	id     uint64
 	trace  [16]byte
-	// remote is true if the span belongs to another process and this process continues its trace.
+	// remote is true for a span of another process whose trace this process continues.
 	remote bool
 }
 
@@ -42,8 +42,9 @@ func (f *Finder) openTelemetry(ec attach.Address) (Span, error) {
 	if err != nil || n == 0 {
 		return Span{}, err
 	}
-	// The whole list of contexts is confirmed, not only its end. While it is read, the thread can leave some contexts
-	// and enter others, although the last context is the same in the end. The content of a context never changes.
+	// Note the whole list of contexts for the later check, not only its end. During the reading, the thread can leave
+	// some contexts and enter others, and the last context can still be the same in the end. The content of a context
+	// never changes, so it is not noted.
 	m := min(n, maxNested+1)
 	at += attach.Address(n-m) * 8
 	stack, err := f.objects.View.Bytes(at, int(m)*8)
@@ -72,8 +73,8 @@ func (f *Finder) contexts(ec attach.Address) (uint64, error) {
 	return f.ref(fiber, contextsIvar)
 }
 
-// spanOnTop returns the span of the last context in stack, and the local root of its trace. The root is the outermost
-// span of the same trace.
+// spanOnTop returns the span of the last context in stack, together with its local root. The local root is the
+// outermost span of the same trace in this process.
 func (f *Finder) spanOnTop(stack []byte) (Span, error) {
 	spans := make([]otelSpan, len(stack)/8)
 	var missing error
@@ -117,7 +118,7 @@ func (f *Finder) spanOnTop(stack []byte) (Span, error) {
 	return found, err
 }
 
-// spanIn returns the span of a context. It returns the zero otelSpan if the context has none.
+// spanIn returns the span of a context. It returns the zero otelSpan if the context has no span.
 func (f *Finder) spanIn(context uint64) (s otelSpan, err error) {
 	entries, err := f.ref(context, "@entries")
 	if err != nil || entries == 0 {
@@ -141,7 +142,7 @@ func (f *Finder) spanIn(context uint64) (s otelSpan, err error) {
 	return s, nil
 }
 
-// bytes fills into with the bytes of an instance variable. If the variable is not a String of the same length, bytes
+// bytes copies a String in an instance variable to into. If the variable is no String with exactly this length, bytes
 // fills into with zeros.
 func (f *Finder) bytes(of uint64, name string, into []byte) error {
 	clear(into)
@@ -156,7 +157,7 @@ func (f *Finder) bytes(of uint64, name string, into []byte) error {
 	return err
 }
 
-// currentSpan returns the entry of a context under the key named current-span, or zero if there is none.
+// currentSpan returns a context's entry whose key has the name current-span, or zero if the context has no such entry.
 func (f *Finder) currentSpan(entries uint64) (span uint64, err error) {
 	typ, err := f.typeOf(entries)
 	if err != nil || typ != heap.TypeHash {

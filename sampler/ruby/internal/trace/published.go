@@ -9,20 +9,20 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// publishedTries limits how often ddtop reads what a thread publishes in one tick. It takes up to four readings to
-// find the place of the thread-local variable, the variable, the record and its attributes. Each reading can show
-// that the next one must read other memory.
+// publishedTries limits how often ddtop reads what a thread publishes in one tick. It takes up to four readings to find
+// the place of the thread-local variable, the variable, the record and its attributes. The limit is higher, because
+// each reading can show that the next one must read other memory.
 const publishedTries = 6
 
-// Published describes where threads publish their spans for readers in other processes
+// Published says where threads publish their spans, so that other processes can read them
 // (docs/internals/context.md#a-threads-span).
 type Published struct {
 	variable attach.ThreadLocal
 	root     int
 }
 
-// NewPublished returns a Published. variable is the thread-local pointer to a thread's record. keys are the names of
-// attributes by their numbers.
+// NewPublished returns a Published. variable is the thread-local variable that points to a thread's record. keys are
+// the names of the record's attributes: the attribute with the number i has the name keys[i].
 func NewPublished(variable attach.ThreadLocal, keys []string) *Published {
 	return &Published{variable, slices.Index(keys, rootAttribute)}
 }
@@ -35,20 +35,20 @@ type Native struct{ At, Pointer attach.Address }
 type publishedState struct {
 	of     *Published
 	native Native
-	// via are the words of memory by which the variable was found. slot is the address of the variable, or zero if the
-	// thread does not have one yet.
+	// via are the words through which the variable was found. slot is the address of the variable, or zero if the
+	// thread has no such variable yet.
 	via  []attach.Word
 	slot attach.Address
-	// record is the address that the variable pointed to, or zero. size is how many bytes of attributes are read.
-	// sized is true if the record itself gave this size. bare is true if no attributes are read, because reading size
-	// bytes failed. unreadable is true if the record cannot be read.
+	// record is the address to which the variable pointed, or zero. size is how many bytes of attributes are read.
+	// sized is true if the record itself contained this size. bare is true if reading the attributes has failed, so
+	// that none are read now. unreadable is true if the record cannot be read.
 	record                  attach.Address
 	size                    int
 	sized, bare, unreadable bool
 
 	buf    []byte
 	ranges []attach.Range
-	// planned is true if this tick's system call also reads these ranges.
+	// planned is true if this tick's system call also reads the memory in ranges.
 	planned bool
 	span    Span
 }
@@ -62,9 +62,9 @@ const (
 	moved           // the variable has another address now
 )
 
-// LookPublished stores in s the span that a thread publishes. native is the native thread on which the thread runs. If
-// s.Plan was called, LookPublished uses the memory that the tick's system call has read for it. It returns the number
-// of further system calls. If memory cannot be read or changes during the reading, the span is the zero Span. An error
+// LookPublished stores in s the span that a thread publishes. native is the native thread on which the Ruby thread
+// runs. If s.Plan was called, the tick's system call has already read memory for LookPublished. calls is the number of
+// further system calls. If memory cannot be read, or changes during the reading, the span is the zero Span. An error
 // means that the target cannot be read.
 func (f *Finder) LookPublished(s *State, of *Published, native Native) (calls int, err error) {
 	p := &s.published
@@ -105,7 +105,7 @@ func (f *Finder) LookPublished(s *State, of *Published, native Native) (calls in
 	return calls, nil
 }
 
-// errNoThread means that the thread's control block does not begin with its own address.
+// errNoThread means that there is no thread at a thread pointer: the word there is not the thread pointer itself.
 var errNoThread = errors.New("no thread pointer")
 
 func (p *publishedState) locate(mem attach.Memory, of *Published, native Native) (calls int, err error) {
@@ -133,8 +133,8 @@ func (p *publishedState) locate(mem attach.Memory, of *Published, native Native)
 	return calls + n, err
 }
 
-// planRanges adds the ranges to read: the words that lead to the variable, the variable itself, and twice the record
-// followed by the variable. If the two copies of the record are equal, it did not change in between.
+// planRanges adds the ranges to read, in this order: the words that lead to the variable, the variable itself, and
+// twice the record followed by the variable. If both copies of the record are equal, it did not change in between.
 func (p *publishedState) planRanges(ranges []attach.Range) []attach.Range {
 	n, record := 8*len(p.via)+24, recordHead+p.size
 	if cap(p.buf) < n+2*record {
@@ -157,10 +157,10 @@ func (p *publishedState) planRanges(ranges []attach.Range) []attach.Range {
 			}
 		}
 	}
-	// The caller may move the list when it adds more ranges, so decode uses this copy of the list.
+	// The caller may add more ranges, which can move the list. So decode uses this copy of the list.
 	p.ranges = append(p.ranges[:0], ranges[from:]...)
-	// If memory cannot be read, the copies of the record must not look equal. So their buffers begin with different
-	// bytes.
+	// If the record cannot be read, its two copies keep what their buffers had before. They must then not look equal.
+	// So the buffers are filled with different bytes first.
 	for i := range p.ranges {
 		clear(p.ranges[i].Buf)
 	}
@@ -214,8 +214,9 @@ func (p *publishedState) decode() outcome {
 	return settled
 }
 
-// readLess is called if a range could not be read. It makes later readings leave out the record's attributes, or the
-// record if they leave out the attributes already. decode undoes this when the variable points to another record.
+// readLess is called if a range could not be read. Later readings then leave out the record's attributes. If they leave
+// out the attributes already, they leave out the whole record. When the variable points to another record, decode reads
+// everything again.
 func (p *publishedState) readLess() outcome {
 	p.span = Span{}
 	switch {

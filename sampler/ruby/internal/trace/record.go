@@ -6,21 +6,21 @@ import (
 	"slices"
 )
 
-// The form of a record with a thread's context (docs/internals/context.md#a-threads-span). It has ids, a flag, the
+// Offsets in the record of a thread's context (docs/internals/context.md#a-threads-span). A record has ids, a flag, the
 // size of the attributes, and the attributes.
 const (
 	recordSpan, recordValid, recordSize, recordHead = 16, 24, 26, 28
-	// maxAttributes limits the size of the attributes that are read, in bytes. If a record has more, they are not
-	// read. OpenTelemetry recommends 640 for the whole record.
+	// maxAttributes limits the size of a record's attributes, in bytes. If they are larger, ddtop does not read them.
+	// OpenTelemetry recommends 640 bytes for the whole record.
 	maxAttributes = 1 << 12
 )
 
 // rootAttribute is the attribute that holds the local root's id, in 16 digits of hexadecimal.
 const rootAttribute = "datadog.local_root_span_id"
 
-// recordSpanOf returns the span in a record whose attributes were read completely or not at all. It returns the zero
-// Span if the record is invalid. root is the number by which the record's attributes refer to rootAttribute, or -1 if
-// there is none.
+// recordSpanOf returns the span in a record. The record's attributes must have been read completely or not at all. It
+// returns the zero Span if the record is invalid. root is the number of the attribute rootAttribute in records, or -1
+// if it has none.
 func recordSpanOf(record []byte, root int) Span {
 	if record[recordValid] != 1 || allZero(record[:recordSpan]) {
 		return Span{}
@@ -30,7 +30,8 @@ func recordSpanOf(record []byte, root int) Span {
 		return Span{}
 	}
 	copy(s.Trace[:], record)
-	// If several attributes have the same number, the last one counts. The list ends before an attribute that is cut.
+	// If several attributes have the same number, the last one counts. An attribute that is cut off at the end is
+	// ignored.
 	for rest := record[recordHead:]; len(rest) >= 2 && len(rest) >= 2+int(rest[1]); rest = rest[2+int(rest[1]):] {
 		if int(rest[0]) == root {
 			s.Root = idOf(rest[2 : 2+int(rest[1])])

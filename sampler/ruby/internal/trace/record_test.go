@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzRecord: for any record, at most maxAttributes bytes are read. An invalid record gives no span.
+// FuzzRecord passes any bytes as a record. At most maxAttributes bytes of attributes may be read, and an invalid record
+// must yield no span.
 func FuzzRecord(f *testing.F) {
 	head := func(change func([]byte), attributes string) []byte {
 		b := make([]byte, recordHead)

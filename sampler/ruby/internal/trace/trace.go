@@ -1,6 +1,6 @@
-// Package trace finds the active span of a thread. It reads the objects that Datadog's or OpenTelemetry's tracer
-// keeps for each fiber (docs/internals/trace.md). It also reads what a thread publishes for readers in other
-// processes (docs/internals/context.md). If the span is uncertain, it returns no span.
+// Package trace finds the active span of a thread. It reads the objects that Datadog's or OpenTelemetry's tracer keeps
+// for each fiber (docs/internals/trace.md). It also reads the record that a thread publishes for other processes
+// (docs/internals/context.md). If it is not certain about the span, it returns none.
 package trace
 
 import (
@@ -17,7 +17,7 @@ const (
 	// presentEveryNS is the interval, in ns, at which ddtop checks which tracers a process has and which one is
 	// configured.
 	presentEveryNS = 10e9
-	// readTries limits how often a value is read if it changes during the reading.
+	// readTries limits how often a span is read if memory changes during each reading.
 	readTries = 2
 )
 
@@ -28,8 +28,8 @@ type Span struct {
 	ID, Root uint64
 	// Trace is the id of the trace in its wire format, the most significant byte first. It is zero if it is unknown.
 	Trace [16]byte
-	// Endpoint is the name of the request or job of the local root, such as "OrdersController#index". Kind is its
-	// kind. Endpoint is empty if the root is neither.
+	// Endpoint is the name of the request or job to which the local root belongs, such as "OrdersController#index".
+	// Kind says which of the two it is. Endpoint is empty if the root belongs to neither.
 	Endpoint string
 	Kind     sampler.WorkKind
 }
@@ -38,7 +38,7 @@ type Span struct {
 type Finder struct {
 	mem     attach.Memory
 	objects *heap.Objects
-	// object is the class Object. pid is the process's own pid in its PID namespace.
+	// object is the class Object. pid is the process's id as the process itself sees it, in its PID namespace.
 	object uint64
 	pid    int64
 
@@ -47,7 +47,8 @@ type Finder struct {
 	askedNS int64
 	asked   bool
 
-	// notes are the words that led to the last result. first are the words of the first of two readings (settled).
+	// notes is the memory from which the last result was read. first is the same for the first of two readings (see
+	// settled).
 	notes, first []heap.Witness
 	scratch      heap.Watch
 	calls        int
@@ -63,7 +64,7 @@ type tracers struct {
 
 func (t tracers) any() bool { return t.datadog || t.otel }
 
-// State is what ddtop knows about a thread's span from tick to tick. The zero value knows nothing.
+// State is what ddtop knows about a thread's span. It is kept from tick to tick. The zero value knows nothing.
 type State struct {
 	ec      attach.Address
 	tracers tracers
@@ -73,8 +74,8 @@ type State struct {
 	published publishedState
 }
 
-// Span returns the result of the last search. A span from the tracer's objects has priority, because they belong to
-// the fiber. The span that the thread publishes only fills gaps.
+// Span returns the result of the last search. A span from the tracer's objects has priority, because these objects
+// belong to the fiber. The span that the thread publishes is used only for what is missing in the first one.
 func (s *State) Span() Span {
 	found, published := s.span, s.published.span
 	if found.ID == 0 {
@@ -100,25 +101,25 @@ func (s *State) Plan(ranges []attach.Range) []attach.Range {
 	return ranges
 }
 
-// Unplan discards what Plan has prepared. Call it if this tick's system call did not read these ranges, or failed to
-// read some.
+// Unplan discards the ranges that Plan has added. Call it if this tick's system call did not read these ranges, or
+// failed to read one.
 func (s *State) Unplan() {
 	s.from.Unplan()
 	s.published.planned = false
 }
 
-// Lost clears the spans. Call it if the thread's stack is unknown, because then its place in the trace is unknown
-// too.
+// Lost clears the spans. Call it if the thread's stack is unknown, because ddtop then does not know which part of the
+// trace the thread executes.
 func (s *State) Lost() { s.span, s.published.span = Span{}, Span{} }
 
-// NewFinder returns a Finder that reads mem, through o. object is the class Object. pid is the process's own pid in
-// its PID namespace.
+// NewFinder returns a Finder that reads objects through o. mem is the same target's memory. object is the class Object.
+// pid is the process's id as the process itself sees it, in its PID namespace.
 func NewFinder(mem attach.Memory, o *heap.Objects, object uint64, pid int) *Finder {
 	return &Finder{mem: mem, objects: o, object: object, pid: int64(pid)}
 }
 
-// Refresh checks at intervals of presentEveryNS which tracers the process has. It returns the number of system calls.
-// An error means that the target cannot be read.
+// Refresh checks which tracers the process has, once in presentEveryNS. calls is the number of system calls. An error
+// means that the target cannot be read.
 func (f *Finder) Refresh(nowNS int64) (calls int, err error) {
 	if f.asked && nowNS-f.askedNS < presentEveryNS {
 		return 0, nil
@@ -149,10 +150,10 @@ func (f *Finder) findTracers() (found tracers, err error) {
 	return found, err
 }
 
-// Look stores in s the active span of a thread that runs the fiber of the execution context ec. If s.Plan was called,
-// Look uses the memory that the tick's system call has read for it. It returns the number of further system calls. If
-// memory cannot be read or changes during the reading, the span is the zero Span. An error means that the target
-// cannot be read.
+// Look stores in s the active span of a thread. ec is the execution context of the fiber that the thread runs. If
+// s.Plan was called, the tick's system call has already read memory for Look. calls is the number of further system
+// calls. If memory cannot be read, or changes during the reading, the span is the zero Span. An error means that the
+// target cannot be read.
 func (f *Finder) Look(s *State, ec attach.Address) (calls int, err error) {
 	if !f.tracers.any() {
 		s.span = Span{}
@@ -181,13 +182,13 @@ func (f *Finder) unchanged(w *heap.Watch) bool {
 	return same
 }
 
-// errChanged means that memory changed during the reading, or that it is too much memory to be confirmed.
+// errChanged means that memory changed during the reading, or that more memory was read than can be checked for
+// changes.
 var errChanged = errors.New("it changed while it was read")
 
-// settled reads the active span, and then reads everything a second time. f.notes are the words that led to the span.
-// If these words are the same in both readings, they probably led to it all the time, and the second reading is
-// right. But a word, such as the length of an Array, could have changed and changed back. A third reading of the
-// words excludes this.
+// settled reads the active span twice. f.notes lists the words from which it was read. If these words are equal in both
+// readings, they were probably unchanged in between, and the second reading is right. But a word, such as the length of
+// an Array, could have changed and changed back. So settled reads the words a third time.
 func (f *Finder) settled(ec attach.Address) (Span, error) {
 	read := func(settle func(func() error) error) (found Span, err error) {
 		err = settle(func() (err error) {
@@ -239,7 +240,7 @@ func (f *Finder) active(ec attach.Address) (found Span, err error) {
 	return Span{}, nil
 }
 
-// targetError returns err if it means that the target cannot be read at all, otherwise nil.
+// targetError returns err if it means that the target cannot be read at all. Otherwise it returns nil.
 func targetError(err error) error {
 	if errors.Is(err, attach.ErrGone) || errors.Is(err, view.ErrStopped) {
 		return err
@@ -247,15 +248,16 @@ func targetError(err error) error {
 	return nil
 }
 
-// quietly calls the function read, whose memory need not be confirmed. It is for memory that only changes if the words
-// that lead to it change.
+// quietly calls the function read without noting the memory that read uses. It is for memory that changes only together
+// with the noted words that lead to it.
 func (f *Finder) quietly(read func() error) error {
 	f.objects.Record(nil)
 	defer f.objects.Record(&f.notes)
 	return read()
 }
 
-// ref returns an instance variable that refers to an object, or zero if it refers to none.
+// ref returns the object to which an instance variable refers. It returns zero if the variable is missing or holds no
+// object.
 func (f *Finder) ref(of uint64, name string) (uint64, error) {
 	v, ok, err := f.objects.Ivar(of, name)
 	if err != nil || !ok || !f.objects.IsObject(v) {
@@ -264,7 +266,8 @@ func (f *Finder) ref(of uint64, name string) (uint64, error) {
 	return v, nil
 }
 
-// chain follows instance variables from object to object. It returns zero if the chain ends early.
+// chain follows instance variables from object to object, in the order of names. It returns the last object, or zero if
+// a variable is missing on the way.
 func (f *Finder) chain(of uint64, names ...string) (v uint64, err error) {
 	for v = of; len(names) > 0 && v != 0 && err == nil; names = names[1:] {
 		v, err = f.ref(v, names[0])

@@ -7,24 +7,26 @@ import (
 )
 
 const (
-	// page is the unit in which memory is readable or not, in bytes. It is also right for kernels with larger pages,
-	// because these are multiples of it.
+	// page is the size of the unit of memory that can be read as a whole or not at all, in bytes. It is also right for
+	// kernels with larger pages, because their sizes are multiples of it.
 	page = 4096
-	// maxGap limits the gap between two pieces of a page, in bytes. If the gap is smaller, they are read as one range.
-	// An additional range costs process_vm_readv as much time as 3 KB more (0.5 µs, measured on Linux 6.18, x86_64).
+	// maxGap limits the gap between two pieces on a page that are read as one range, in bytes. With a larger gap, they
+	// are two ranges. A second range costs process_vm_readv as much time as reading 3 KB more (0.5 µs, measured on
+	// Linux 6.18, x86_64).
 	maxGap = 2048
-	// maxPieces limits the pieces of one batch. Each of Scattered.keys has the index of its piece in its low indexBits
-	// bits, so there can be no more.
+	// maxPieces limits the pieces of one batch. There can be no more, because each key in Scattered.keys has only
+	// indexBits bits for the index of its piece.
 	maxPieces, indexBits = 1 << indexBits, 16
 	// maxKeptScattered is the largest buffer that a Scattered keeps for its next Read, in bytes.
 	maxKeptScattered = 1 << 20
 )
 
-// Scattered reads many small pieces of memory that are in no order. It reads pieces that are close together on one page
-// as one range. The zero value is ready for use. It is not safe for concurrent use.
+// Scattered reads many small pieces of memory, in any order. It combines pieces that are close together on one page to
+// one range. The zero value is ready for use. It is not safe for concurrent use.
 type Scattered struct {
-	// keys has the pieces that are not empty, in the order of their addresses. Each key is an address and, in its low
-	// bits, an index. An address above 2^48 has a wrong place in this order, so its piece may get a range of its own.
+	// keys has one key for each piece that is not empty, in ascending order. A key is the address of the piece, with
+	// the index of the piece in the lowest bits. For an address above 2^48 the order is wrong, which only means that
+	// its piece may get a range of its own.
 	keys   []uint64
 	in     []int32 // the index in spans, for each key
 	spans  []span
@@ -35,7 +37,7 @@ type Scattered struct {
 // span is the memory in [from, to).
 type span struct{ from, to attach.Address }
 
-// Read fills the pieces, in no particular order. It marks pieces that cannot be read as Failed. The error means that
+// Read fills the pieces, which can be in any order. It marks pieces that cannot be read as Failed. The error means that
 // the target cannot be read at all. calls is the number of system calls made.
 func (s *Scattered) Read(mem attach.Memory, pieces []attach.Range) (calls int, err error) {
 	for err == nil && len(pieces) > 0 {
@@ -85,7 +87,8 @@ func (s *Scattered) plan(pieces []attach.Range) {
 	}
 }
 
-// cover extends the last span by the memory in [from, to), or adds a span. It returns by how many bytes the spans grow.
+// cover adds the memory in [from, to) to the last span, or else as a new span. It returns how many bytes this adds to
+// all spans together.
 func (s *Scattered) cover(from, to attach.Address) int {
 	if n := len(s.spans); n > 0 {
 		x := &s.spans[n-1]

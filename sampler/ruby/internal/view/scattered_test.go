@@ -28,9 +28,9 @@ func (h *holed) ReadBatch(ranges []attach.Range) (calls int, err error) {
 	return 1, nil
 }
 
-// TestScattered: scattered pieces have the same content as pieces read one by one. Some pieces are on unreadable pages,
-// across the ends of pages, twice the same, or empty. The test needs no process, because the code only rearranges
-// ranges.
+// TestScattered compares scattered pieces with pieces that are read one by one. Their content must be the same. Some
+// pieces are on unreadable pages, cross the end of a page, occur twice, or are empty. The test needs no process,
+// because the code only rearranges ranges.
 func TestScattered(t *testing.T) {
 	var s Scattered
 	for _, at := range []attach.Address{0x7f0000000000, 0x00ff_ffff_ff00_0000} {
@@ -87,7 +87,7 @@ func (g *gone) ReadBatch(ranges []attach.Range) (calls int, err error) {
 	return g.holed.ReadBatch(ranges)
 }
 
-// TestScatteredEnds: if the process ends between two batches, the pieces that were not read are marked.
+// TestScatteredEnds ends the process between two batches. All pieces that were not read must be marked as Failed.
 func TestScatteredEnds(t *testing.T) {
 	pieces := make([]attach.Range, 2*maxPieces)
 	for i := range pieces {

@@ -1,4 +1,4 @@
-// Package view reads linked structures of another process's memory in few system calls.
+// Package view reads structures that are linked by pointers from another process's memory, in few system calls.
 package view
 
 import (
@@ -12,39 +12,41 @@ import (
 )
 
 const (
-	// Block is the unit in which a view fetches, in bytes. It is small enough that the neighbours of a 40-byte object
-	// cost nothing, and large enough that an iseq body is two blocks. It divides the size of a page, so all of a block
-	// is readable or nothing.
+	// Block is the size of the blocks in which a view fetches memory, in bytes. It is so small that fetching the
+	// neighbours of a 40-byte object costs nothing. It is so large that an iseq body needs only two blocks. A page's
+	// size is a multiple of it, so a block can be read as a whole or not at all.
 	Block = 256
 	// maxBlocks limits the blocks that one view holds, to 16 MiB.
 	maxBlocks = 1 << 16
-	// minArena is the least memory allocated for blocks at once, and maxKept the most that Reset keeps, in bytes. A
-	// reading of stacks seldom needs more. A search of all classes does, and each followed process has a few views.
+	// minArena is the least memory that is allocated for blocks at once. maxKept is the most memory that Reset keeps,
+	// in bytes. Reading stacks seldom needs more. Searching all classes does, but that much is not kept, because each
+	// followed process has a few views.
 	minArena, maxKept = 1 << 14, 1 << 17
 	// maxRead limits the number of bytes that one call of Bytes can read.
 	maxRead = 4 << 20
-	// maxWork limits the work with one view, in ranges read plus blocks copied. It takes about a tenth of a second. A
-	// stack of a thousand new methods takes a tenth of that.
+	// maxWork limits the work with one view, as the number of ranges read plus blocks copied. That much work takes
+	// about a tenth of a second. A stack of a thousand new methods takes a tenth of it.
 	maxWork = 4 << 20
-	// MaxRounds limits the depth of a chain of pointers followed through a view. The longest legal one, a block nested
-	// in blocks whose method is yet unknown, needs two for each level and a dozen for names.
+	// MaxRounds limits how often a view fetches memory to follow a chain of pointers. The longest valid chain is a
+	// block nested in blocks, whose method is not known yet. It needs two rounds for each level, and a dozen for names.
 	MaxRounds = 600
 )
 
-// ErrMissing means that a view does not hold some memory yet and has noted it. Settle fetches the memory and calls the
-// reader again.
+// ErrMissing means that a view does not have some memory yet. The view has noted what is missing. Settle fetches it and
+// calls the reading function again.
 var ErrMissing = errors.New("memory not fetched yet")
 
 // ErrStopped means that the reading was ended early (View.Stopped).
 var ErrStopped = errors.New("the reading was ended")
 
-// ErrTooMuch means that a structure needs more memory than a view holds, or more work than one view may do.
+// ErrTooMuch means that a structure exceeds a limit: it needs more memory than a view holds, or more work than a view
+// may do.
 var ErrTooMuch = errors.New("too much for one view")
 
-// View reads linked structures of a target in few system calls. Code reads through it as if all memory were there.
-// Missing memory is noted and reads as ErrMissing. The code goes on with all parts that do not need this memory, and
-// then returns. Then everything noted is fetched in one batch, and the code starts over. So a hundred strings cost as
-// many calls as one, and the code need not plan batches.
+// View reads structures of a target that are linked by pointers, in few system calls. Code reads through it as if all
+// memory were there. If memory is missing, the View notes it and returns ErrMissing. The code goes on with everything
+// that does not need this memory, and then returns. Settle fetches all noted memory in one batch, and calls the code
+// again. So a hundred strings cost as many calls as one, and the code need not plan batches.
 //
 // A View keeps what it has read. Call Reset before reading the memory of a later moment.
 type View struct {
@@ -62,8 +64,8 @@ type View struct {
 	arena []byte
 }
 
-// block is one fetched block. Its data is nil if it cannot be read. The capacity of data reaches to the end of the
-// range that was fetched with it, so that adjacent blocks need no copy (inOne).
+// block is one fetched block. data is nil if the block cannot be read. The capacity of data extends to the end of the
+// range that was fetched with the block. So adjacent blocks can be returned without a copy (inOne).
 type block struct{ data []byte }
 
 // New returns a View of a target's memory, which holds nothing yet.
@@ -88,8 +90,8 @@ func (v *View) Reset() {
 	}
 }
 
-// Anew forgets the memory that the view holds, and makes the next batch fetch the same memory again. Callers compare
-// both readings.
+// Anew forgets the memory that the view holds, and makes the next fetch read the same memory again. Callers use it to
+// compare two readings.
 func (v *View) Anew() {
 	wanted := v.wanted[:0]
 	for a := range v.blocks {
@@ -99,7 +101,8 @@ func (v *View) Anew() {
 	v.wanted = wanted
 }
 
-// Unreadable returns the error for a structure that led to n bytes that cannot be read, or cannot be memory at all.
+// Unreadable returns the error for an address to which a structure has led: the n bytes there cannot be read, or cannot
+// be memory at all.
 func Unreadable(addr attach.Address, n int) error { return &unreadableError{addr, n} }
 
 // IsUnreadable reports whether an error is or wraps one of Unreadable.
@@ -118,7 +121,8 @@ func (e *unreadableError) Error() string {
 	return fmt.Sprintf("%d bytes at %s can't be read", e.want, e.addr)
 }
 
-// CantTell reports whether an error leaves the answer open: memory could not be read, or the view reached a limit.
+// CantTell reports whether an error means that the answer is unknown, because memory could not be read or the view
+// reached a limit.
 func CantTell(err error) bool { return IsUnreadable(err) || errors.Is(err, ErrTooMuch) }
 
 // Bytes returns n bytes at addr. The caller must not change them. They are valid until Reset.
@@ -173,8 +177,8 @@ func (v *View) Bytes(addr attach.Address, n int) ([]byte, error) {
 	return out[off : off+n : off+n], nil
 }
 
-// inOne returns size bytes of fetched blocks without copying them, beginning at the address in the parameter first. It
-// returns nil if the blocks were not fetched together.
+// inOne returns size bytes from the block at the address first on, without copying them. This is possible if the blocks
+// were fetched as one range. Otherwise it returns nil.
 func (v *View) inOne(first attach.Address, size int) []byte {
 	all := v.blocks[first].data
 	if cap(all) < size {
@@ -217,7 +221,7 @@ func (v *View) fetch() error {
 	v.ranges = v.ranges[:0]
 	for i, a := range v.wanted {
 		buf := arena[i*Block : (i+1)*Block]
-		// Neighbours within a page become one range: ranges cost more than bytes.
+		// Neighbouring blocks on a page become one range, because a range costs more time than its bytes.
 		if n := len(v.ranges); n > 0 {
 			r := &v.ranges[n-1]
 			if r.Addr+attach.Address(len(r.Buf)) == a && a&4095 != 0 {
@@ -257,7 +261,7 @@ func (v *View) take(n int) []byte {
 	return v.arena[used : used+n : used+n]
 }
 
-// Settle calls f until f lacks no memory. Between two calls it fetches the missing memory.
+// Settle calls f again and again until f lacks no memory. Between two calls it fetches the memory that was missing.
 func (v *View) Settle(f func() error) error {
 	for range MaxRounds {
 		if v.Stopped != nil && v.Stopped.Load() {
@@ -274,7 +278,8 @@ func (v *View) Settle(f func() error) error {
 	return fmt.Errorf("a chain of pointers longer than %d", MaxRounds)
 }
 
-// Worst returns the error that counts most. A real error comes before ErrMissing, so that nothing is fetched in vain.
+// Worst returns the most important of several errors. Any other error is more important than ErrMissing, because
+// fetching memory would then be useless.
 func Worst(errs ...error) error {
 	var missing error
 	for _, err := range errs {

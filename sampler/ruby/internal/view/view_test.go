@@ -30,7 +30,7 @@ func TestView(t *testing.T) {
 	mem.Set(0x10000, page)
 	v := New(mem)
 
-	// Independent pieces are read in one batch, neighbours in one range.
+	// Pieces that do not depend on each other are read in one batch, and neighbours as one range.
 	var a, b []byte
 	err := v.Settle(func() error {
 		var errA, errB, errC error

@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// maxArrays limits how many Arrays ddtop remembers as queues. arrayNS is how long it remembers an Array after it
-	// last saw code that takes from the Array, in ns. An Array that grows is kept longer.
+	// maxArrays limits how many Arrays ddtop remembers as queues. It forgets an Array if it has seen no code that takes
+	// elements from it for arrayNS, in ns. An Array that grows is kept longer.
 	maxArrays, arrayNS = 16, int64(60e9)
-	// takersNS is how long the entries of arrays.takers are used, in ns. Then the map is cleared, and all code is read
-	// again. maxTakers limits the number of its entries.
+	// takersNS is how long the map arrays.takers is used, in ns. It is then cleared, and all code is read again.
+	// maxTakers limits the number of its entries.
 	takersNS, maxTakers = int64(60e9), 1 << 12
 	// maxLevels limits how many nested environments around a block are searched for a variable.
 	maxLevels = 4
@@ -29,8 +29,8 @@ var (
 	waiting  = []string{"wait", "wait_while", "wait_until", "sleep", "stop", "pass"}
 )
 
-// A taker lists the receivers of the calls in a piece of code that take an element, such as @jobs in "@jobs.shift".
-// waits is true if the code also calls a method that waits.
+// A taker describes the calls in a piece of code that take an element from an Array. from are the receivers of these
+// calls, such as @jobs in "@jobs.shift". waits is true if the code also calls a method that waits.
 type taker struct {
 	from  []code.Receiver
 	waits bool
@@ -38,16 +38,16 @@ type taker struct {
 
 // arrays are the Arrays that workers use as queues.
 type arrays struct {
-	// foundNS has the Arrays' addresses, each with the time at which code was last seen to take from the Array.
+	// foundNS has the addresses of these Arrays, with the time at which ddtop last saw code that takes elements from
+	// the Array.
 	foundNS map[uint64]int64
-	// takers has what each piece of code takes from, by the address of its iseq. sinceNS is when the map was last
-	// cleared.
+	// takers has the taker of each piece of code, by the address of its iseq. sinceNS is when the map was last cleared.
 	takers  map[attach.Address]taker
 	sinceNS int64
 }
 
-// noteArrays searches the frames of a thread for Arrays that are used as queues. It counts an Array as a queue if one
-// frame's code takes elements from it, and the code of this or another frame waits.
+// noteArrays searches the frames of a thread for Arrays that are used as queues. An Array counts as a queue under two
+// conditions: the code of a frame takes elements from it, and the code of this or another frame waits.
 func (f *Finder) noteArrays(id sampler.ThreadID, now int64) {
 	l := &f.lists
 	a := &l.arrays
@@ -95,7 +95,7 @@ func (f *Finder) takerOf(iseq attach.Address) (t taker) {
 	return t
 }
 
-// noteArray notes an Array from which the code of a thread takes.
+// noteArray notes an Array from which the code of a thread takes elements.
 func (l *lists) noteArray(v uint64, r code.Receiver, id sampler.ThreadID, now int64) {
 	a := &l.arrays
 	if _, ok := a.foundNS[v]; !ok {
@@ -118,15 +118,16 @@ func (l *lists) noteArray(v uint64, r code.Receiver, id sampler.ThreadID, now in
 	l.growthOf(v).use(id, use{tookNS: now})
 }
 
-// forgetArray reports whether v is an Array to be forgotten: it does not grow, and no code took from it for arrayNS.
+// forgetArray reports whether v is an Array that should be forgotten. Such an Array does not grow, and no code took
+// elements from it for arrayNS.
 func (l *lists) forgetArray(v uint64, now int64) bool {
 	found, ok := l.arrays.foundNS[v]
 	g := l.growths[v]
 	return ok && now-found > arrayNS && (g == nil || !g.grows)
 }
 
-// arrayOf returns the Array that the receiver r of a call in the scope's code has now. It returns zero if r holds no
-// Array. It must be called within objects.Read.
+// arrayOf returns the Array that is now in the variable or constant r of a scope. It returns zero if there is no Array
+// in it. It must be called within objects.Read.
 func (f *Finder) arrayOf(scope *code.Scope, r code.Receiver) (found uint64, err error) {
 	var missing error
 	take := func(v uint64, err error) {

@@ -11,15 +11,16 @@ import (
 )
 
 const (
-	// maxVerb limits the name of a Redis command, and maxHost the name of a host, in bytes.
+	// maxVerb limits the length of a Redis command's name, and maxHost the length of a host's name, in bytes.
 	maxVerb, maxHost = 24, 253
-	// maxInspected limits the elements of an Array that inspect writes. maxInspectedDepth limits the nesting.
+	// maxInspected limits how many elements of an Array inspect shows. maxInspectedDepth limits how deep it shows
+	// Arrays within Arrays.
 	maxInspected, maxInspectedDepth = 16, 3
 	// maxValue limits the part of a value that inspect writes, in bytes.
 	maxValue = 200
 )
 
-// lookForStatement sets s.asked to the statement or command that the thread currently sends to a database or server.
+// lookForStatement sets s.asked to the statement or command that the thread is sending to a database or another server.
 func (f *statements) lookForStatement(s *State, fr *Frames) error {
 	if fr.Partial || fr.count() < 2 {
 		f.askNothing(s)
@@ -47,15 +48,16 @@ func (f *statements) lookForStatement(s *State, fr *Frames) error {
 	return nil
 }
 
-// asking is the address of a variable that holds a statement, with the function that reads the statement.
+// asking is the address of a variable that holds a statement, with the function ask that reads the statement.
 type asking struct {
 	at   attach.Address
 	self uint64
 	ask  asker
 }
 
-// asks stores in s the statement that a variable of the frame f.frame holds. It keeps the statement in s if this came
-// from the same variable, whose memory has not changed. done is true if the frame holds a statement.
+// asks stores in s the statement in the variable of a, which belongs to the frame f.frame. If s already has the
+// statement of this variable, and its memory has not changed, asks does not read it again. done is true if the variable
+// holds a statement.
 func (f *statements) asks(s *State, fr *Frames, a *asking) (done bool, err error) {
 	s.askedFrame.set(f.frame)
 	if a.at == s.askedAt && !s.anew && f.unchanged(&s.askedFrom) {
@@ -87,8 +89,8 @@ func (f *statements) askNothing(s *State) {
 	s.askedFrom.Clear()
 }
 
-// findAsking searches for a frame that holds a statement, from the innermost frame outward. It stops at the first
-// frame whose code is not of a client library or of a wrapper.
+// findAsking searches for a frame that holds a statement, from the innermost frame outward. It goes outward only
+// through code of client libraries and of wrappers around them.
 func (f *statements) findAsking(fr *Frames) (found code.Scope, asks []candidate, err error) {
 	err = f.eachScope(fr, min(fr.count()-1, maxInner), func(scope *code.Scope) (done bool, err error) {
 		site := f.site(scope)
@@ -113,11 +115,11 @@ func (f *statements) askSQL(_ uint64, at attach.Address) string {
 	return SQL(text, cut)
 }
 
-// askCommand reads a Redis command: an Array that begins with its name.
+// askCommand reads a Redis command: an Array whose first element is the command's name.
 func (f *statements) askCommand(_ uint64, at attach.Address) string { return f.command(f.word(at)) }
 
-// askCommands reads a list of Redis commands. It returns the first command, and the number of the others: "GET and 2
-// more".
+// askCommands reads a list of Redis commands. The result has the first command and the number of the other commands:
+// "GET and 2 more".
 func (f *statements) askCommands(_ uint64, at attach.Address) string {
 	_, n, first := f.list(f.word(at))
 	text := f.command(first)
@@ -151,7 +153,7 @@ func (f *statements) command(v uint64) string {
 	return verb
 }
 
-// askCache reads the name of the operation that Dalli asks memcached for.
+// askCache reads the name of the memcached operation that Dalli requests.
 func (f *statements) askCache(_ uint64, at attach.Address) string {
 	name := f.text(f.word(at), maxVerb+1)
 	if !cacheCommands[name] {
@@ -163,7 +165,7 @@ func (f *statements) askCache(_ uint64, at attach.Address) string {
 // cacheCommands are memcached's operations, as Dalli names them. Read-only.
 var cacheCommands = wordSet(`get gat set add replace delete incr decr append prepend cas touch flush noop stats version multi_get`)
 
-// askHTTP reads Net::HTTP's request: its method, and the connection's host.
+// askHTTP reads a request of Net::HTTP. The result has the request's method and the connection's host.
 func (f *statements) askHTTP(self uint64, at attach.Address) string {
 	v := f.word(at)
 	if !f.is(v, heap.TypeObject) {
@@ -195,7 +197,7 @@ func Host(s string) string {
 	return s
 }
 
-// inspect writes down a value. It is called only if the user asked for values.
+// inspect returns a value as text. It is called only if the user wants to see values.
 func (f *reader) inspect(v uint64, depth int) string {
 	if v == 0 || depth > maxInspectedDepth {
 		return "…"

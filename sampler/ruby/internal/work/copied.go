@@ -11,42 +11,45 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Place describes where the threads of a server keep the Rack environments of their requests, and where an environment
-// keeps its table. All offsets are in bytes.
+// Place says where the threads of a server keep the Rack environments of their requests. It also says where an
+// environment (a Hash) keeps its table.
 type Place struct {
 	// Frame is the distance from the end of the VM's stack down to the control frame whose variable holds the
-	// environment. ISeq is the frame's code. Back is the distance from the frame's environment pointer down to the
-	// variable.
+	// environment, in bytes. ISeq is the frame's code. Back is the distance from the frame's environment pointer down
+	// to the variable, in bytes.
 	Frame, ISeq, Back uint64
-	// Table is where an RHash has its st_table, or the pointer to it if Inside is false. Entries is where an st_table
-	// has the pointer to its entries, and Bound where it has entries_bound. All are offsets in bytes.
+	// Table is the offset in an RHash of its st_table. If Inside is false, it is the offset of a pointer to the
+	// st_table. Entries is the offset in an st_table of the pointer to its entries, and Bound the offset of
+	// entries_bound. All are in bytes.
 	Table, Entries, Bound int
 	Inside                bool
-	// Collections is the address of the number of garbage collections that have begun.
+	// Collections is the address of Ruby's counter of the garbage collections that have begun.
 	Collections uint64
 }
 
-// Copied is the environment of a request, copied while its thread stood still within the request.
+// Copied is a copy of a request's environment. It was made while the request's thread stood still.
 type Copied struct {
 	// Context is the thread's execution context. Hash is the address of the request's environment, and Table the
 	// address of its table. Entries are the table's entries, from EntriesAt on: hash, key and value.
 	Context, Hash, Table, EntriesAt uint64
 	Entries                         []byte
-	// Collector is the word with the collector's flags at the time of the copy. Collections is the number of
-	// collections that had begun by then.
+	// Collector is the word with the collector's flags when the copy was made. Collections is the number of collections
+	// that had begun.
 	Collector, Collections uint64
-	// FromNS and ByNS are the times between which the request began, CLOCK_MONOTONIC in ns.
+	// FromNS and ByNS are two times, CLOCK_MONOTONIC in ns. The request began between them.
 	FromNS, ByNS int64
 
 	// task is the request. It is nil until it was found.
 	task *task
 }
 
-// maxVotes limits the votes of the current place. So another place can replace it after 33 votes for other places.
+// maxVotes limits the votes that the current place can have. So another place replaces it after at most 33 votes for
+// other places.
 const maxVotes = 32
 
-// notePlace votes for the j-th frame from the outside as the frame that holds environments. The frame with most votes
-// wins, because the code that fills an environment can have a variable of the same name.
+// notePlace gives a vote to the place of r's variable, in the j-th frame from the outside, as the place of
+// environments. The place with most votes wins. Votes are needed because code that fills an environment can have a
+// variable with the same name.
 func (f *Finder) notePlace(r *reading, fr *Frames, j int) {
 	frame, at := fr.outer(j)
 	if r.kind != sampler.WorkRequest || r.slot == at+code.FrameSelf {
@@ -64,15 +67,16 @@ func (f *Finder) notePlace(r *reading, fr *Frames, j int) {
 	}
 }
 
-// Copies finds the requests of copied environments. Collector is nil if it is not known. Calls counts system calls.
+// Copies finds the requests to which copied environments belong. Collector is nil if the collector cannot be read.
+// Calls counts system calls.
 type Copies struct {
 	*Finder
 	Collector *gc.Reader
 	Calls     *uint64
 }
 
-// Place returns where threads hold their requests. ok is false if no request was found yet, or if copied environments
-// cannot be interpreted in this process.
+// Place returns where threads keep the environments of their requests. ok is false if no request was found yet, or if
+// ddtop cannot use copied environments in this process.
 func (f Copies) Place() (p Place, ok bool) {
 	t, ok := f.objects.Tables()
 	if p = f.place; p.Frame == 0 || !ok || f.Collector == nil {
@@ -82,13 +86,13 @@ func (f Copies) Place() (p Place, ok bool) {
 	return p, true
 }
 
-// Take finds the request to which a copied environment belongs. It reads the environment as it is now, because the
-// framework may have added to it. It is the same request if the copy contains the objects that the server made for the
-// request.
+// Take finds the request to which a copied environment belongs. It reads the environment from the target as it is now,
+// because the framework may have added to it since the copy. The environment is still the same request's if the copy
+// contains the objects that the server made for the request.
 //
-// The copied objects were in use at the time of the copy. An object in use can be freed only by a collection that
-// begins later, or by a collection that was marking then. The result is zero if there was such a collection, or if any
-// check fails. early is true if the framework may still write down the route.
+// The copied objects were in use when the copy was made. Only two kinds of collections can free such an object: one
+// that begins later, or one that was marking at that time. id is zero if there was such a collection, or if any check
+// fails. early is true if the framework may still write the route into the environment.
 func (f Copies) Take(c *Copied) (id sampler.WorkID, early bool) {
 	if f.Collector == nil || !f.Collector.KeepsUsed(c.Collector) {
 		return 0, false
@@ -119,9 +123,9 @@ func (f Copies) Take(c *Copied) (id sampler.WorkID, early bool) {
 	return t.id, f.routed && t.guessed
 }
 
-// Unnamed returns the request to which a copied environment belongs. It does not read the environment from the target,
-// as Take does. It is for requests that Take could not read, or had no time for. A new request has no name until a
-// sample reads its environment.
+// Unnamed returns the request to which a copied environment belongs, without reading the target. It is for a copy that
+// Take could not check, or for which Take had no time. If the request is new, it has no name until a sample reads its
+// environment.
 func (f Copies) Unnamed(c *Copied) sampler.WorkID {
 	t := c.task
 	if t == nil {
@@ -137,8 +141,9 @@ func (f Copies) Unnamed(c *Copied) sampler.WorkID {
 	return t.id
 }
 
-// begin notes that a thread has begun the copied request c, and ends its earlier tasks. These are the task of the last
-// copy, and the parameter now if it was last seen before c began: the known task with c's key, or nil.
+// begin notes that a thread has begun the request of the copy c, and ends the thread's earlier tasks. One of them is
+// the task of the thread's last copy. Another one is now, if it was last seen before c's request began. now is the
+// known task with the key of c, or nil.
 func (f *Finder) begin(now *task, r *reading, c *Copied) {
 	if now != nil && now.seenNS < c.FromNS {
 		f.end(now)
@@ -152,9 +157,9 @@ func (f *Finder) begin(now *task, r *reading, c *Copied) {
 	f.copies[r.key.ec] = r.key
 }
 
-// readCopied reads the environment of c as it is now, and stores the result in r. It reports false if the environment
-// changed while it was read, or if a collection has begun since the copy. collections is the address at which Ruby
-// counts collections.
+// readCopied reads c's environment from the target, as it is now, into r. It returns false if the environment changes
+// while it is read, or if a collection has begun since the copy was made. collections is the address of Ruby's counter
+// of collections.
 func (f *Finder) readCopied(r *reading, c *Copied, collections attach.Address) bool {
 	key := r.key
 	for range readTries {
@@ -183,8 +188,8 @@ func (f *Finder) readCopied(r *reading, c *Copied, collections attach.Address) b
 	return false
 }
 
-// isOf reports whether a reading belongs to the copied request. All values that identify a request must be copied
-// objects. The object of the URI or of the path must be among them, because no two requests share this object.
+// isOf reports whether a reading belongs to the copied request. All values in r that identify a request must be objects
+// in the copy. One of them must be the object of the URI or of the path, because no two requests share it.
 func (c *Copied) isOf(r *reading) bool {
 	for _, v := range r.identity[:identityText] {
 		if v != 0 && !c.has(v) {

@@ -2,15 +2,15 @@ package work
 
 import "errors"
 
-// maxCredit limits the time for new searches that can be saved up while none is needed, in ns. It is enough to search
-// all threads of a new process at once.
+// maxCredit limits the credit, in ns: the time for new searches that is saved up while none is needed. It is enough to
+// search all threads of a new process at once.
 const maxCredit = 5e6
 
-// errPutOff means that the time for new searches is used up. A later tick makes the search.
+// errPutOff means that the time for new searches is used up, so a later tick makes the search.
 var errPutOff = errors.New("put off")
 
-// Allow adds ns nanoseconds to the time for new searches. Before the first call this time has no limit. Checks of work
-// that is already known are not limited.
+// Allow adds ns nanoseconds to the time for new searches. Before the first call of Allow, this time has no limit.
+// Checks whether known work goes on are never limited.
 func (f *allowance) Allow(ns int64) {
 	if !f.bounded {
 		f.bounded, f.credit = true, maxCredit
@@ -18,7 +18,7 @@ func (f *allowance) Allow(ns int64) {
 	f.credit = min(f.credit+ns, maxCredit)
 }
 
-// Unbounded calls the function look. New searches in this call have no limit on their time.
+// Unbounded calls the function look, and does not limit the time for new searches during this call.
 func (f *allowance) Unbounded(look func()) {
 	bounded := f.bounded
 	f.bounded = false
@@ -26,8 +26,8 @@ func (f *allowance) Unbounded(look func()) {
 	f.bounded = bounded
 }
 
-// onCredit calls the function look, which makes a new search, and subtracts its time from the credit. It returns
-// errPutOff, without the call, if no credit is left.
+// onCredit calls the function look, which makes a new search, and subtracts the time that it takes from the credit. If
+// no credit is left, it does not call look and returns errPutOff.
 func (f *allowance) onCredit(look func() error) error {
 	if !f.bounded {
 		return look()

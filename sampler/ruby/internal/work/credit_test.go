@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestCredit: searches start only while there is time left, so only the last one can exceed it. Without a bound all
-// searches run.
+// TestCredit makes searches with a limited time. A search may start only while time is left, so only the last one can
+// exceed the limit. Without a limit, all searches must run.
 func TestCredit(t *testing.T) {
 	now := int64(0)
 	look := func() error { now += 1e6; return nil }

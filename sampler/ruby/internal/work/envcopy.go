@@ -9,23 +9,25 @@ import (
 )
 
 const (
-	// maxCopies limits how many variables are tested for a copy of an environment, the innermost frame's first.
+	// maxCopies limits how many variables are tested for a copy of an environment. The test begins at the innermost
+	// frame.
 	maxCopies = 4
-	// maxCopyLooks limits the searches for a copy of one environment. They are made at the 1st, 2nd, 4th, 8th …
-	// reading of the stack. Most are at the beginning, because a framework finds its route early in a request.
+	// maxCopyLooks limits how often ddtop searches for a copy of one environment. It searches at the 1st, 2nd, 4th, 8th
+	// … reading of the thread's stack. So most searches are at the beginning, because a framework finds its route early
+	// in a request.
 	maxCopyLooks = 12
 )
 
-// requestProof identifies the request of an environment, also in a copy: the objects that the server made for
-// REQUEST_URI, PATH_INFO and the method. An environment of another request has other objects. If an application is
-// mounted, the beginning of the path moves from PATH_INFO to SCRIPT_NAME. Then the text of both together is compared
-// instead.
+// requestProof identifies a request by three objects that the server made for it: REQUEST_URI, PATH_INFO and the
+// method. A copy of the request's environment has the same objects, and the environment of another request has others.
+// If an application is mounted, the beginning of the path moves from PATH_INFO to SCRIPT_NAME. Then the text of both
+// together is compared instead.
 type requestProof struct {
 	uri, method, path, whole uint64
 }
 
-// lookForCopy searches for the route of a request if its environment has none. A middleware may pass on a copy of the
-// environment (env.dup, env.merge). Then frameworks write the route into that copy.
+// lookForCopy searches for the route of a request whose environment has no route. A middleware may pass on a copy of
+// the environment (env.dup, env.merge). Frameworks then write the route into the copy.
 func (f *Finder) lookForCopy(s *State, fr *Frames) {
 	t := s.task
 	if !t.guessed || t.copied != "" || t.proof.uri == 0 || !f.objects.IsObject(t.proof.uri) || fr.Partial || fr.Truncated {
@@ -49,8 +51,8 @@ func (f *Finder) lookForCopy(s *State, fr *Frames) {
 	f.rename(t, endpoint, fr.NowNS)
 }
 
-// findCopy searches for a copy of the environment of s.task, in the frames that the task's frame has called, from the
-// innermost on. It returns the route in the copy, or "" if there is no copy, or no route in it.
+// findCopy searches for a copy of the environment of s.task. It searches the frames that the task's frame has called,
+// from the innermost outward. It returns the route in the copy, or "" if there is no copy, or if the copy has no route.
 func (f *Finder) findCopy(s *State, fr *Frames) (endpoint string, err error) {
 	candidates := 0
 	err = f.eachScope(fr, min(fr.count()-1-len(s.outer)/fr.Size, maxInner), func(scope *code.Scope) (done bool, err error) {
@@ -73,8 +75,8 @@ func (f *Finder) findCopy(s *State, fr *Frames) (endpoint string, err error) {
 }
 
 // readCopy reads the route from the Hash in the variable at slot, if this Hash is a copy of the environment of s.task.
-// It also confirms that the environment still belongs to the task. ends is true if the Hash is the environment itself.
-// Then the search ends.
+// It also notes the memory that shows that the environment still belongs to the task. ends is true if the Hash is the
+// environment itself. The search then ends.
 func (f *Finder) readCopy(s *State, slot attach.Address) (endpoint string, ends bool) {
 	f.notes = append(f.notes, s.from.Witnesses()...)
 	v := f.word(slot)

@@ -15,22 +15,22 @@ import (
 
 // Limits of the search through a stack.
 const (
-	// maxOuter limits how many frames, from the outermost on, are searched for a request or job.
+	// maxOuter limits the frames that are searched for a request or job, counted from the outermost frame.
 	maxOuter = 96
-	// outerStep is the number of frames that are searched at once. It is enough for most servers, whose frame with the
-	// request is among the outermost.
+	// outerStep is the number of frames that are searched together. It is enough for most servers, because the frame
+	// with their request is among the outermost.
 	outerStep = 24
 	// maxCandidates limits how many variables with a matching name are read in one search.
 	maxCandidates = 8
-	// maxInner limits how many frames, from the innermost on, are searched for a statement. innerStep is how many are
-	// searched at once.
+	// maxInner limits the frames that are searched for a statement, counted from the innermost frame. innerStep is how
+	// many of them are searched together.
 	maxInner, innerStep = 40, 8
 	// maxSites limits the number of entries in statements.sites.
 	maxSites = 1 << 15
-	// readTries limits how often a value is read if it changes while it is read, the first time included.
+	// readTries limits how often a value is read because it changes during the reading. The first reading counts.
 	readTries = 2
-	// settledNS limits the time from the first reading of a value to its confirmation, in ns. In a longer time the
-	// memory of a frame and of its objects can be freed, and reused by others that look the same.
+	// settledNS limits the time from the first reading of a value to its confirmation, in ns. In a longer time, Ruby
+	// can free the memory of a frame and its objects, and reuse it for others that look the same.
 	settledNS = int64(3e6)
 )
 
@@ -45,15 +45,16 @@ type Finder struct {
 	lists      lists
 	tasks      map[taskKey]*task
 	lastNumber sampler.WorkNumber
-	// place is where the last requests were found. copies has, by execution context, the key of the task whose
-	// environment was copied last. routed is true if any framework has written a route into an environment.
+	// place is where the last requests were found. copies has the key of the task whose environment was copied last, by
+	// execution context. routed is true if any framework has written a route into an environment.
 	place  Place
 	votes  int // the votes for place (notePlace)
 	routed bool
 	copies map[attach.Address]taskKey
 }
 
-// reader reads variables and objects of a frame while the target runs. It then confirms that they are unchanged.
+// reader reads the variables of a frame, and objects, while the target runs. It then checks that they were unchanged
+// during the reading.
 type reader struct {
 	// clock is CLOCK_MONOTONIC in ns.
 	clock   func() int64
@@ -61,19 +62,19 @@ type reader struct {
 	code    *code.Decoder
 	objects *heap.Objects
 	dict    *sampler.Dictionary
-	// values is true if paths, arguments and literals are shown as they are.
+	// values is true if the user wants to see paths, arguments and literals as they are.
 	values bool
 
 	scopes []code.Scope
 	notes  []heap.Witness
-	// pairs caches the last search in a Hash. The cache is valid during one try of the method settled.
+	// pairs caches the last search in a Hash. It is valid only during one try of the method settled.
 	pairs   lookedUp
 	tries   uint64
 	scratch heap.Watch
 	frame   liveFrame
 	calls   int
-	// failed is the first error since settled began to read. After it, readers continue with zero values, and their
-	// results are not used.
+	// failed is the first error in the current try of the method settled. After an error, reading goes on with zero
+	// values, and its results are not used.
 	failed error
 }
 
@@ -83,7 +84,7 @@ type statements struct {
 	sites map[*code.Locals]*site
 }
 
-// describer names requests and jobs by the objects that represent them.
+// describer finds names for requests and jobs in the objects that represent them.
 type describer struct {
 	statements
 	// wall is the time of day, in s.
@@ -91,7 +92,7 @@ type describer struct {
 	paths paths
 }
 
-// allowance bounds the time of new searches. If bounded is true, credit is the time left in ns. now is
+// allowance limits the time for new searches. If bounded is true, credit is the time that is left, in ns. now returns
 // CLOCK_MONOTONIC in ns.
 type allowance struct {
 	now     func() int64
@@ -99,8 +100,8 @@ type allowance struct {
 	credit  int64
 }
 
-// NewFinder returns a Finder that reads mem with d's decoded code and objects. If values is true, it also reads paths,
-// arguments and literals. object is the class Object, or zero. now is CLOCK_MONOTONIC in ns.
+// NewFinder returns a Finder that reads mem with the code and objects that d has decoded. If values is true, it also
+// reads paths, arguments and literals. object is the class Object, or zero. now returns CLOCK_MONOTONIC in ns.
 func NewFinder(mem attach.Memory, d *code.Decoder, dict *sampler.Dictionary, values bool, object uint64, now func() int64) *Finder {
 	f := &Finder{allowance: allowance{now: now}, tasks: make(map[taskKey]*task), copies: make(map[attach.Address]taskKey)}
 	f.reader = reader{clock: now, mem: mem, code: d, objects: d.Objects, dict: dict, values: values}
@@ -110,9 +111,9 @@ func NewFinder(mem attach.Memory, d *code.Decoder, dict *sampler.Dictionary, val
 	return f
 }
 
-// Look finds the work of a thread whose stack was just read, and stores it in s. If Plan was called, the memory that
-// it added was read in the same call as the stack. Look returns the number of system calls. Work that cannot be read,
-// or that changes meanwhile, is left empty. An error means that the target cannot be read.
+// Look finds the work of a thread whose stack was just read, and stores it in s. If Plan was called, the call that read
+// the stack has also read the memory that Plan added. calls is the number of further system calls. Work that cannot be
+// read, or that changes during the reading, is left empty. An error means that the target cannot be read.
 func (f *Finder) Look(s *State, fr *Frames) (calls int, err error) {
 	f.calls = -f.objects.View.Calls
 	if g := f.dict.Generation(); g != s.generation {
@@ -147,9 +148,9 @@ func (f *Finder) Look(s *State, fr *Frames) (calls int, err error) {
 	return f.calls + f.objects.View.Calls, nil
 }
 
-// LookOutward finds what a thread works for in the frames of a fiber that has resumed the running fiber. It is for a
-// running fiber that has no work of its own (s.Idle()). For example, code that runs an Enumerator within a request
-// works for the request. outer is the State of the outer fiber. The results are the same as Look's.
+// LookOutward is for a running fiber that has no work of its own (s.Idle()). It searches the frames of a fiber that has
+// resumed the running fiber. For example, an Enumerator that code runs within a request works for the request. outer is
+// the State of the outer fiber. The results are the same as Look's.
 func (f *Finder) LookOutward(s, outer *State, fr *Frames) (calls int, err error) {
 	f.calls = -f.objects.View.Calls
 	err = f.lookForTask(outer, fr)
@@ -158,7 +159,8 @@ func (f *Finder) LookOutward(s, outer *State, fr *Frames) (calls int, err error)
 	}
 	if err == nil && outer.task != nil {
 		s.serving.Work = outer.task.id
-		// The exception and the statement were read earlier. They can belong to the last request.
+		// The exception and the statement in s were read before the task. They can belong to the thread's last request.
+		// So check that they are still current.
 		if s.serving.Exception != 0 && !f.lives(&s.handled.frame, &s.handled.from) {
 			s.serving.Exception = 0
 		}
@@ -172,7 +174,7 @@ func (f *Finder) LookOutward(s, outer *State, fr *Frames) (calls int, err error)
 	return f.calls + f.objects.View.Calls, err
 }
 
-// lookForTask sets s.task to the thread's current work. After an error s.task is unchanged.
+// lookForTask sets s.task to the thread's current request or job. After an error s.task is unchanged.
 func (f *Finder) lookForTask(s *State, fr *Frames) error {
 	s.anew = false
 	same := s.sameFrames(fr)
@@ -184,20 +186,20 @@ func (f *Finder) lookForTask(s *State, fr *Frames) error {
 		f.drop(s, fr)
 		return nil
 	}
-	// If the search is put off, lookedNS stays unchanged. So work that a later search finds counts as begun after
-	// lookedNS.
+	// If the time for new searches is used up, this search is put off, and lookedNS stays unchanged. The work that a
+	// later search finds then counts as begun after lookedNS.
 	return f.onCredit(func() error { return f.lookAnew(s, fr, same) })
 }
 
-// lookAnew searches for a task if the known task could not be confirmed. same is true if the frame of the last task is
-// still there.
+// lookAnew searches for a task after the known task could not be confirmed. same is true if the frame of the known task
+// still runs.
 func (f *Finder) lookAnew(s *State, fr *Frames, same bool) error {
 	var r reading
 	j, found := 0, false
 	var err error
 	if same {
-		// The variable of the same frame can hold the same request, of which more is known now, or the next request of
-		// a loop.
+		// The variable of the same frame can still hold the same request, of which more is known now. Or it holds the
+		// next request of a loop.
 		j = len(s.outer) / fr.Size
 		r.seen = &s.from
 		found, err = f.readCandidate(fr, j, &r)
@@ -233,7 +235,7 @@ func (f *Finder) drop(s *State, fr *Frames) {
 	s.from.Clear()
 }
 
-// take sets s.task to the task that was read from the j-th frame, counted from the outermost.
+// take sets s.task to the task in r, which was read from the j-th frame, counted from the outermost.
 func (f *Finder) take(s *State, r *reading, fr *Frames, j int) {
 	before := fr.BornNS
 	if s.ec == fr.EC {
@@ -250,15 +252,15 @@ func (f *Finder) take(s *State, r *reading, fr *Frames, j int) {
 	s.from.Set(f.notes)
 }
 
-// unchanged reports whether the memory that w watches has the same content as when the result was read.
+// unchanged reports whether the memory that w watches has the same content as when w was set.
 func (f *reader) unchanged(w *heap.Watch) bool {
 	same, calls := w.Stands(f.objects, f.mem)
 	f.calls += calls
 	return same
 }
 
-// findTask searches for a frame that names the thread's work, from the outermost frame inward. It returns the number
-// of the frame, counted from the outermost. It returns zero, which is the dummy frame, if it finds none.
+// findTask searches for a frame whose variable holds the thread's work, from the outermost frame inward. j is the
+// number of the frame, counted from the outermost. It is zero, the number of the dummy frame, if no frame is found.
 func (f *Finder) findTask(s *State, fr *Frames, r *reading) (j int, err error) {
 	n, candidates := min(fr.count(), maxOuter), 0
 	for from := 1 + f.bare(s, fr); from < n; from += outerStep {
@@ -298,8 +300,8 @@ func (f *Finder) findTask(s *State, fr *Frames, r *reading) (j int, err error) {
 	return 0, nil
 }
 
-// bare returns how many of the outer frames need not be searched again, because none of their variables can name work.
-// The dummy frame does not count.
+// bare returns how many of the outermost frames need not be searched again. They are the same as in the last search,
+// and none of their variables can hold work. The dummy frame does not count.
 func (f *Finder) bare(s *State, fr *Frames) int {
 	if s.bareEC != fr.EC {
 		return 0
@@ -322,8 +324,8 @@ func (f *Finder) readCandidate(fr *Frames, j int, r *reading) (found bool, err e
 	return f.readTask(&scopes[0], f.site(&scopes[0]), r)
 }
 
-// readTask reads, one by one, the variables of a frame that can name its thread's work, until one does. f.notes then
-// lists the memory that was read.
+// readTask reads, one by one, the variables of a frame that can hold its thread's work. It stops at the first one that
+// does. f.notes then lists the memory that was read.
 func (f *Finder) readTask(scope *code.Scope, site *site, r *reading) (found bool, err error) {
 	for _, c := range site.task {
 		*r = reading{key: taskKey{ec: f.frame.ec}, slot: f.frame.at + code.FrameSelf, seen: r.seen}
@@ -344,9 +346,9 @@ func (f *Finder) readTask(scope *code.Scope, site *site, r *reading) (found bool
 	return false, nil
 }
 
-// settled calls the function read, and then confirms the result: the memory that was read must be unchanged, and the
-// frame f.frame must still run. f.notes lists this memory. It returns an error if the memory keeps changing or cannot
-// be read.
+// settled calls the function read, and then checks two conditions: the memory that was read is unchanged, and the frame
+// f.frame still runs. f.notes lists this memory. settled returns an error if the memory keeps changing or cannot be
+// read.
 func (f *reader) settled(read func() (found bool)) (found bool, err error) {
 	for range readTries {
 		f.tries++
@@ -387,8 +389,8 @@ func (f *reader) fails(err error) bool {
 	return err != nil
 }
 
-// lacks reports whether err is view.ErrMissing: memory that has to be fetched first. It then sets f.failed to err. It
-// ignores other errors.
+// lacks reports whether err is view.ErrMissing, which means that memory must be fetched first. In this case it sets
+// f.failed to err. It ignores other errors.
 func (f *reader) lacks(err error) bool {
 	if err != view.ErrMissing {
 		return false
@@ -417,8 +419,8 @@ func (f *reader) ivar(object uint64, name string) uint64 {
 	return v
 }
 
-// is reports whether v is a heap object of the type typ. It sets f.failed while a compaction moves the object, because
-// the reader could otherwise continue with a wrong frame or object.
+// is reports whether v is a heap object of the type typ. If a compaction is moving the object, it sets f.failed.
+// Otherwise the reader could continue with a wrong frame or object.
 func (f *reader) is(v, typ uint64) bool {
 	if !f.objects.IsObject(v) {
 		return false
@@ -448,8 +450,8 @@ func (f *reader) classOf(v uint64) string {
 	return class
 }
 
-// quietly calls the function read, whose memory need not be confirmed. It is for texts of objects: they do not change
-// while the words that lead to the objects stay the same.
+// quietly calls the function read without noting the memory that read uses. It is for texts of objects: they do not
+// change while the words that lead to the objects stay the same.
 func (f *reader) quietly(read func()) {
 	f.objects.Record(nil)
 	read()
@@ -463,7 +465,8 @@ func (f *reader) scopesOf(frames []byte) ([]code.Scope, error) {
 	return scopes, err
 }
 
-// eachScope calls visit with the scopes of the n innermost frames, from the innermost outward, until it is done.
+// eachScope calls visit with the scopes of the n innermost frames, from the innermost outward, until visit returns
+// done.
 func (f *reader) eachScope(fr *Frames, n int, visit func(*code.Scope) (done bool, err error)) error {
 	for from := 0; from < n; from += innerStep {
 		scopes, err := f.scopesOf(fr.Raw[from*fr.Size : min(from+innerStep, n)*fr.Size])

@@ -2,9 +2,9 @@ package work
 
 import "github.com/ddtop/ddtop/attach"
 
-// askFunctions are C functions of client libraries that take a statement. The key is the function's label. The value
-// is the number of the argument with the statement. Several versions of a gem can use different names. An alias has
-// the name by which it was defined. Read-only.
+// askFunctions are C functions of client libraries that get a statement as an argument. The key is the function's
+// label. The value is the index of the argument with the statement. Versions of a gem can use different names. An alias
+// is listed under the name in its definition. Read-only.
 var askFunctions = map[string]int{
 	"PG::Connection#exec": 0, "PG::Connection#async_exec": 0, "PG::Connection#sync_exec": 0,
 	"PG::Connection#query": 0, "PG::Connection#async_query": 0,
@@ -18,8 +18,8 @@ var askFunctions = map[string]int{
 	"TinyTds::Client#execute": 0,
 }
 
-// function returns how to read the statement from the arguments of the innermost frame. The field ask is nil if this
-// frame is none of askFunctions.
+// function returns how to read the statement that the innermost frame got as an argument. The field ask of the result
+// is nil if this frame is not in askFunctions.
 func (f *statements) function(fr *Frames) asking {
 	function, caller := fr.Raw[:fr.Size], fr.Raw[fr.Size:2*fr.Size]
 	at, n, ok := f.code.Arguments(function, caller)

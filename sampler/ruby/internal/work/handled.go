@@ -18,14 +18,15 @@ const maxMessage = 200
 type handled struct {
 	id   sampler.TextID
 	text string
-	// ec and version identify the frames of the last search. version is zero if the frames have neither a rescue nor
-	// an ensure. Then only the execution context can hold the exception. known is true if the search succeeded, also
-	// if the thread handles no exception.
+	// ec and version identify the frames of the last search. version is zero if the frames have neither a rescue nor an
+	// ensure. In this case only the execution context can hold the exception. known is true if the search succeeded,
+	// even if the thread handles no exception.
 	ec      attach.Address
 	version uint64
 	known   bool
 	from    heap.Watch
-	// frame is the frame that has the exception. If the context has it, frame is the innermost frame.
+	// frame is the frame whose variable holds the exception. If the execution context holds it, frame is the innermost
+	// frame.
 	frame liveFrame
 }
 
@@ -34,7 +35,7 @@ func (h *handled) forget() {
 	h.from.Clear()
 }
 
-// lookForException sets s.handled to the exception that the thread handles ($!). After an error it is not known.
+// lookForException sets s.handled to the exception that the thread handles ($!). After an error, s.handled is empty.
 func (f *Finder) lookForException(s *State, fr *Frames) error {
 	h := &s.handled
 	if fr.Partial || fr.Truncated || fr.count() == 0 {
@@ -54,8 +55,9 @@ func (f *Finder) lookForException(s *State, fr *Frames) error {
 				return nil
 			}
 		} else {
-			// The exception was read before the thread's request or job was read again. The frame that handles it may
-			// have returned since. The frame's memory stays the same for a while, so a comparison would not show that.
+			// The exception was read earlier than the thread's request or job. The frame that handles it may have
+			// returned since, and the exception would belong to the last request. A comparison of memory would not show
+			// this, because a frame's memory stays the same for a while. So the exception is read again.
 			h.from.Unplan()
 		}
 	}
@@ -76,8 +78,8 @@ func (f *Finder) lookForException(s *State, fr *Frames) error {
 	})
 }
 
-// paired reports whether the thread's task still runs, so that the statement or exception just read belongs to it. It
-// returns true if there is no task.
+// paired reports whether the thread's task still runs. If it does, the statement or exception that was just read
+// belongs to the task. It returns true if there is no task.
 func (f *reader) paired(s *State, fr *Frames) bool {
 	if s.task == nil {
 		return true
@@ -90,8 +92,8 @@ func (f *reader) paired(s *State, fr *Frames) bool {
 	return f.lives(&f.frame, &s.from)
 }
 
-// lives reports whether the memory in from, which was read for the frame, is unchanged, and the frame still runs. The
-// second check is needed because a frame that has returned leaves its words as they were.
+// lives reports whether the frame still runs, and the memory in from, which was read for the frame, is unchanged. The
+// memory alone is not enough, because a frame that has returned leaves its words as they were.
 func (f *reader) lives(frame *liveFrame, from *heap.Watch) bool {
 	same, calls, err := frame.confirm(from, true, f.objects, f.mem)
 	f.calls += calls
@@ -99,7 +101,7 @@ func (f *reader) lives(frame *liveFrame, from *heap.Watch) bool {
 }
 
 // readException returns the text of the exception that the thread handles (exceptionText). text is empty if the thread
-// handles none, or if the class has no name. f.notes lists the memory that was read.
+// handles no exception, or if the exception's class has no name. f.notes lists the memory that was read.
 func (f *Finder) readException(fr *Frames) (text string, err error) {
 	var scopes []code.Scope
 	if fr.Handlers > 0 {
@@ -131,10 +133,11 @@ func (f *Finder) readException(fr *Frames) (text string, err error) {
 	return text, err
 }
 
-// exceptionText returns an exception's class, with its message if the user asked for values. The message is the text
-// with which the exception was made, even if a method of its class changes it.
+// exceptionText returns an exception's class. If the user wants to see values, the exception's message follows. It is
+// the text with which the exception was made, even if a method of its class changes the message.
 func (f *Finder) exceptionText(v uint64) string {
-	// A fiber that was abandoned, but not freed yet, can still point to an object that the collector has freed.
+	// Check that v is still an object. A fiber that was abandoned, but not freed yet, can point to an object that the
+	// collector has freed.
 	if !f.is(v, heap.TypeObject) {
 		return ""
 	}
@@ -144,7 +147,8 @@ func (f *Finder) exceptionText(v uint64) string {
 	}
 	class := ""
 	f.quietly(func() {
-		// If the frame has returned meanwhile, the memory of its variable can hold the receiver of another call.
+		// If the frame has returned meanwhile, its variable's memory may be in use for another call. v may then be the
+		// receiver of that call. So check that v is an exception.
 		if is, err := f.objects.Exception(v); !f.fails(err) && is {
 			class = f.classOf(v)
 		}
@@ -166,8 +170,8 @@ func (f *Finder) exceptionText(v uint64) string {
 	return class + ": " + cutMessage(text, more)
 }
 
-// cutMessage shortens s to maxMessage bytes. s is the beginning of a message. more is true if the message continues
-// beyond s. A mark shows that something is missing.
+// cutMessage shortens s, the beginning of a message, to maxMessage bytes. more is true if the message continues beyond
+// s. The result ends with a mark if something is missing.
 func cutMessage(s string, more bool) string {
 	if len(s) > maxMessage {
 		n := maxMessage
@@ -182,8 +186,8 @@ func cutMessage(s string, more bool) string {
 	return s
 }
 
-// constantPath reports whether s is the path of a class in constants. Anonymous classes have other paths, which
-// contain addresses or arbitrary text.
+// constantPath reports whether s is a path of constants, such as a named class has. Anonymous classes have other paths,
+// which contain addresses or arbitrary text.
 func constantPath(s string) bool {
 	for name := range strings.SplitSeq(s, "::") {
 		for i, c := range name {

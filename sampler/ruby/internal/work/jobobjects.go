@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 )
 
-// readPerforming reads the receiver of perform_now: a job of Active Job, whatever code called it.
+// readPerforming reads the receiver of perform_now: a job of Active Job, whatever code has called perform_now.
 func (f *describer) readPerforming(_ *code.Scope, r *reading) bool {
 	v := f.word(r.slot)
 	if !f.is(v, heap.TypeObject) {
@@ -22,7 +22,8 @@ func (f *describer) readPerforming(_ *code.Scope, r *reading) bool {
 	return f.jobObject(r, v, id, f.argumentsOf(v, "@arguments"))
 }
 
-// argumentsOf returns an instance variable that holds arguments. It is zero if the user did not ask for values.
+// argumentsOf returns an instance variable that holds a job's arguments. It returns zero if the user does not want to
+// see values.
 func (f *describer) argumentsOf(v uint64, name string) uint64 {
 	if !f.values {
 		return 0
@@ -30,8 +31,8 @@ func (f *describer) argumentsOf(v uint64, name string) uint64 {
 	return f.ivar(v, name)
 }
 
-// jobObject reads a job from an object of the job's class. id is its number or another identifier, and args are its
-// arguments. They are zero if not known.
+// jobObject reads a job from an object of the job's class. id is the job's number or another identifier, and args are
+// its arguments. Either is zero if it is not known.
 func (f *describer) jobObject(r *reading, v, id, args uint64) bool {
 	class := ""
 	r.identity[identityText] = f.identityOf(id)
@@ -48,15 +49,15 @@ func (f *describer) jobObject(r *reading, v, id, args uint64) bool {
 	return true
 }
 
-// setJob makes r the reading of a job. endpoint is the class or method that runs. The values in identity distinguish
-// the job from others.
+// setJob sets r to a job. endpoint is the class or method that runs. The values in identity distinguish the job from
+// other jobs.
 func (r *reading) setJob(endpoint string, identity ...uint64) {
 	r.kind, r.endpoint = sampler.WorkJob, endpoint
 	copy(r.identity[:], identity)
 }
 
-// readDelayed reads a job of Delayed Job after it has loaded its payload: an object of the job's class, Active Job's
-// wrapper, or a method to be called (handle_asynchronously, delay).
+// readDelayed reads a job of Delayed Job that has loaded its payload. The payload is an object of the job's class,
+// Active Job's wrapper, or a method to be called (handle_asynchronously, delay).
 func (f *describer) readDelayed(v uint64, r *reading) bool {
 	payload := f.ivar(v, "@payload_object")
 	if !f.objects.IsObject(payload) {
@@ -80,8 +81,8 @@ func (f *describer) readDelayed(v uint64, r *reading) bool {
 	return f.jobObject(r, payload, id, 0)
 }
 
-// attribute returns the value that an attribute of an Active Record object had in the database. It is zero if the
-// attribute is not known.
+// attribute returns the value that an attribute of an Active Record object had when it was read from the database. It
+// returns zero if the attribute is not known.
 func (f *describer) attribute(record uint64, name string) uint64 {
 	set := f.ivar(record, "@attributes")
 	if !f.is(set, heap.TypeObject) {
@@ -92,7 +93,8 @@ func (f *describer) attribute(record uint64, name string) uint64 {
 	return values[0]
 }
 
-// delayedMethod reads a Delayed::PerformableMethod: the class of the object and the method that is called.
+// delayedMethod reads a Delayed::PerformableMethod. The job's name is made of the object's class and the method that is
+// called.
 func (f *describer) delayedMethod(payload, id uint64, r *reading) bool {
 	object := f.ivar(payload, "@object")
 	if !f.objects.IsObject(object) {

@@ -2,8 +2,8 @@ package work
 
 import "github.com/ddtop/ddtop/sampler"
 
-// jobPool reads a pool of threads for jobs that runs on concurrent-ruby: GoodJob's own class of executor, or a pool of
-// Solid Queue with an executor.
+// jobPool reads a pool of threads that run jobs with concurrent-ruby. v is an executor of GoodJob's own class, or a
+// pool of Solid Queue that has an executor.
 func (f *reader) jobPool(v uint64, role poolRole) sampler.Pool {
 	p := sampler.Pool{Kind: sampler.PoolGoodJob, Threads: 0, Busy: 0, Max: sampler.UnknownCount, Queued: sampler.UnknownCount,
 		Clients: sampler.UnknownCount}
@@ -25,14 +25,16 @@ func (f *reader) jobPool(v uint64, role poolRole) sampler.Pool {
 	return p
 }
 
-// queMember is what one object of Que adds to a quePool. The object is a worker, or a queue at which workers wait.
+// queMember is what one object of Que contributes to a quePool. The object is a worker, or a queue where workers wait
+// for jobs.
 type queMember struct {
-	// worker is true for a worker. buffer is the object that has its jobs, and queued is their number.
+	// worker is true if the object is a worker. buffer is then the object with the worker's jobs, and queued is their
+	// number.
 	worker bool
 	buffer uint64
 	queued int64
-	// waiting is how many workers of one priority wait for jobs. taken is how many jobs they have been given but have
-	// not yet fetched.
+	// waiting is how many workers of one priority wait for jobs. taken is how many jobs were given to them that they
+	// have not fetched yet.
 	waiting, taken int64
 }
 
@@ -62,8 +64,8 @@ func (q *quePool) add(m queMember) {
 	q.taken += m.taken
 }
 
-// pool returns the sums as a pool. A job that was given to a waiting worker counts as queued until the worker fetches
-// it.
+// pool returns the sums over all members as a pool. A job that was given to a waiting worker counts as queued until the
+// worker fetches it.
 func (q *quePool) pool() sampler.Pool {
 	p := sampler.Pool{Kind: sampler.PoolQue, Threads: q.workers, Busy: max(q.workers-q.waiting, 0), Max: sampler.UnknownCount,
 		Queued: q.taken, Clients: sampler.UnknownCount}

@@ -9,13 +9,15 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// maxJobQueuedS limits the time of a job in its queue, in s. A longer time is taken for an error and ignored.
+// maxJobQueuedS limits how long a job can have been in its queue, in s. ddtop ignores a longer time, because it must be
+// an error.
 const maxJobQueuedS = 30 * 24 * 3600
 
 const (
-	// maxClass limits the name of a class, and maxTime the text of a time, in bytes.
+	// maxClass limits the length of a class's name, and maxTime the length of a time as text, in bytes.
 	maxClass, maxTime = 200, 40
-	// wrapperClass ends the names of the classes that queues use to run a job of Active Job.
+	// wrapperClass is the end of the class names that queues use for their wrappers. Such a wrapper runs a job of
+	// Active Job.
 	wrapperClass = "JobWrapper"
 )
 
@@ -42,19 +44,19 @@ func (f *describer) readSidekiq(_ *code.Scope, r *reading) bool {
 	return f.readJobHash(r, &sidekiqNames)
 }
 
-// readActiveJob reads the data that Active Job gives to its queue.
+// readActiveJob reads a job from the Hash that Active Job has given to its queue.
 func (f *describer) readActiveJob(_ *code.Scope, r *reading) bool {
 	return f.readJobHash(r, &activeJobNames)
 }
 
-// readJobHash reads a job's Hash, which r's variable holds.
+// readJobHash reads a job from the Hash in r's variable.
 func (f *describer) readJobHash(r *reading, names *[jobKeys]string) bool {
 	var values [jobKeys]uint64
 	return f.lookUpVariable(r, names[:], values[:]) && f.job(r, &values, true, false)
 }
 
-// job reads a job from the values of its Hash. unwrapped is true if a wrapper's job had this Hash as its argument.
-// Then job does not search the arguments for another Hash, because a Hash can contain itself.
+// job reads a job from the values of its Hash. unwrapped is true if this Hash was the argument of a wrapper's job. job
+// then does not search the arguments for another Hash, because a Hash can contain itself.
 func (f *describer) job(r *reading, values *[jobKeys]uint64, needsID, unwrapped bool) bool {
 	if values[jobClass] == 0 || needsID && values[jobID] == 0 {
 		return false
@@ -86,7 +88,8 @@ func (f *describer) job(r *reading, values *[jobKeys]uint64, needsID, unwrapped 
 	return true
 }
 
-// className reports whether s can be the name of a class. s comes from a queue, into which anyone may have written.
+// className reports whether s can be the name of a class. The check is needed because s comes from a queue, into which
+// anyone may have written.
 func className(s string) bool {
 	if len(s) > maxCode {
 		return false
@@ -99,8 +102,8 @@ func className(s string) bool {
 	return true
 }
 
-// timeOfDay returns a time as seconds since 1970. v is a text, as Active Job writes times, or a number. The result is
-// zero for anything else.
+// timeOfDay returns a time as seconds since 1970. v is a text in the form that Active Job writes, or a number. For
+// anything else, the result is zero.
 func (f *describer) timeOfDay(v uint64) float64 {
 	if text := f.text(v, maxTime); text != "" {
 		at, err := time.Parse(time.RFC3339, text)
@@ -132,7 +135,8 @@ func (f *describer) seconds(v uint64) float64 {
 	return at
 }
 
-// readJob reads a variable named job: Resque's and Delayed Job's objects, Que's Hash.
+// readJob reads a job from a variable named job. The variable can hold an object of Resque or Delayed Job, or a Hash of
+// Que.
 func (f *describer) readJob(_ *code.Scope, r *reading) bool {
 	v := f.word(r.slot)
 	r.key.hash = v
@@ -153,7 +157,8 @@ func (f *describer) readJob(_ *code.Scope, r *reading) bool {
 	return f.lookUp(payload, resqueNames[:], values[:]) && values[jobArgs] != 0 && f.job(r, &values, false, false)
 }
 
-// wrapped reads Active Job's Hash from the only argument of a wrapper. It reports false for other arguments.
+// wrapped reads Active Job's Hash from the arguments of a wrapper's job. It returns false unless this Hash is the only
+// argument.
 func (f *describer) wrapped(args uint64, values *[jobKeys]uint64) bool {
 	_, n, first := f.list(args)
 	var inner [jobKeys]uint64

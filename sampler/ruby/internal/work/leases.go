@@ -5,16 +5,16 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Lease is a pool of Active Record's connections. Queue is the condition variable at which threads wait for a
-// connection. Size is the pool's limit. Owners are the Thread objects that hold a connection.
+// Lease is a pool of Active Record's connections. Queue is the condition variable on which threads wait for a
+// connection. Size is the largest number of connections. Owners are the Thread objects that hold a connection.
 type Lease struct {
 	Queue  uint64
 	Size   int64
 	Owners []uint64
 }
 
-// Leases reads the pools of Active Record's connections that threads were seen to use (connection_pool.rb and
-// abstract_adapter.rb of Active Record 5 to 8).
+// Leases reads the pools of Active Record's connections that were found in the frames of threads. It reads the objects
+// of connection_pool.rb and abstract_adapter.rb (Active Record 5 to 8).
 func (f *Finder) Leases() []Lease {
 	var out []Lease
 	for v, role := range f.pools.members {
@@ -31,7 +31,8 @@ func (f *Finder) Leases() []Lease {
 
 func (f *reader) lease(v uint64) Lease {
 	l := Lease{Size: f.number(v, "@size")}
-	// @available is a queue. Its @cond is a condition of a monitor, whose @cond is Ruby's ConditionVariable.
+	// The pool's @available is a queue. The queue's @cond is a condition of a monitor, and the @cond of this condition
+	// is Ruby's ConditionVariable.
 	at := v
 	for _, name := range [...]string{"@available", "@cond", "@cond"} {
 		if at = f.ivar(at, name); !f.objects.IsObject(at) {

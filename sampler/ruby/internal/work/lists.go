@@ -14,19 +14,20 @@ import (
 const (
 	// listsNS is the interval between two searches of a thread's frames for Queues, in ns.
 	listsNS = int64(10e9)
-	// maxListFrames limits the frames of a thread that are searched, from the innermost on. maxListVariables limits
-	// the variables of a frame and of its receiver.
+	// maxListFrames limits the frames of a thread that are searched, counted from the innermost. maxListVariables
+	// limits the variables of a frame that are searched, and the instance variables of its receiver.
 	maxListFrames, maxListVariables = 32, 16
-	// captured is how many variables of the code around a block are searched. Their names are not known.
+	// captured is how many variables of the code around a block are searched. ddtop does not know the names of these
+	// variables.
 	captured = 8
-	// envWords is the distance from an environment's pointer down to its last variable, in words. The word below the
-	// pointer leads to the environment around a block. The lowest two bits of this word are then 1
+	// envWords is the distance from an environment's pointer down to its last variable, in words. In a block, the word
+	// directly below the pointer leads to the environment around the block. The lowest two bits of this word are then 1
 	// (VM_ENV_DATA_INDEX_SPECVAL and GC_GUARDED_PTR of vm_core.h, 2.5 to 4.0).
 	envWords = 3
 )
 
-// lists has the Queues that were found in variables of running code, constants, class variables and global variables,
-// with their names. It also has Arrays that are used as queues.
+// lists has the Queues that were found, with their names. They are values of variables in running code, of constants,
+// of class variables and of global variables. It also has the Arrays that are used as queues.
 type lists struct {
 	objects *heap.Objects
 	names   map[uint64]string
@@ -45,8 +46,8 @@ type lists struct {
 	reach          []uint64
 }
 
-// noteLists searches the frames of a thread for Queues, if the last search is old enough. Queues that cannot be read
-// are left out, and a later search may find them.
+// noteLists searches the frames of a thread for Queues, unless the last search was only a short time ago. It leaves out
+// Queues that cannot be read. A later search may find them.
 func (f *Finder) noteLists(s *State, fr *Frames) {
 	every := listsNS
 	if f.lists.grows {
@@ -85,8 +86,8 @@ func (f *Finder) noteLists(s *State, fr *Frames) {
 	f.noteUses(fr.Thread, fr.NowNS)
 }
 
-// variablesOfScopes collects the variables of all frames, of the blocks around them, and of their receivers. It asks
-// for all of them at once, so that few calls read them.
+// variablesOfScopes collects the variables of all frames, of the code around blocks, and of the frames' receivers. It
+// reads them all through the view at once, so that few system calls are needed.
 func (f *Finder) variablesOfScopes() error {
 	l := &f.lists
 	l.values, l.found, l.selves = l.values[:0], l.found[:0], l.selves[:0]

@@ -7,32 +7,33 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// liveFrame is a control frame whose variables are read, with all that is needed to see whether it still runs.
+// liveFrame is a control frame whose variables are read, with the words that show whether it still runs.
 type liveFrame struct {
 	at    attach.Address
 	words [frameWords]byte
-	// ec is the execution context. innermostAt is the address of the word in it that points to the innermost frame.
-	// leads are the words that lead to the execution context.
+	// ec is the execution context. innermostAt is the address of its word that points to the innermost frame. leads are
+	// the words through which the execution context was found.
 	ec, innermostAt attach.Address
 	leads           []Lead
-	// looks are two copies of the words, read before and after the variables, because a frame can be replaced in
-	// between.
+	// looks are two copies of the frame's words, read before and after the variables. Two copies are needed because
+	// another frame can replace this frame in between.
 	looks [2]frameLook
 }
 
-// frameLook has the words that show whether a frame has not returned yet.
+// frameLook is a copy of the words that show whether a frame has not returned yet.
 type frameLook struct {
 	words     [frameWords]byte
 	innermost [8]byte
 	leads     []byte
 }
 
-// frameOf returns the frame at an address, with its bytes as they were read with the other frames of fr.
+// frameOf returns the liveFrame of the frame at an address. frame has its bytes, as they were read together with the
+// other frames of fr.
 func frameOf(fr *Frames, at attach.Address, frame []byte) liveFrame {
 	return liveFrame{at: at, words: wordsOf(frame), ec: fr.EC, innermostAt: fr.InnermostAt, leads: fr.Leads}
 }
 
-// set replaces the frame by o. It copies the leads, which belong to the caller.
+// set replaces the frame by o. It copies o.leads, because this slice belongs to the caller.
 func (f *liveFrame) set(o liveFrame) {
 	o.leads = append(f.leads[:0], o.leads...)
 	*f = o
@@ -48,9 +49,9 @@ func (f *liveFrame) plan(l *frameLook) []attach.Range {
 	return append(ranges, attach.Range{Addr: f.innermostAt, Buf: l.innermost[:]}, attach.Range{Addr: f.at + code.FrameISeq, Buf: l.words[:]})
 }
 
-// lives reports whether the frame ran, or waited for frames that it has called, when l was read. A thread that has
-// ended has no innermost frame. Ruby sets its address to 0, and leaves the frames in memory (rb_ec_clear_vm_stack in
-// vm.c, 3.0).
+// lives reports whether the frame had not returned when l was read: it ran, or waited for frames that it had called. A
+// thread that has ended has no innermost frame. Ruby sets the address of the innermost frame to 0, and leaves the
+// frames in memory (rb_ec_clear_vm_stack in vm.c, 3.0).
 func (f *liveFrame) lives(l *frameLook) bool {
 	for i, lead := range f.leads {
 		if attach.Address(view.U64(l.leads[8*i:])) != lead.Says {
@@ -61,12 +62,12 @@ func (f *liveFrame) lives(l *frameLook) bool {
 	return l.words == f.words && innermost != 0 && innermost <= f.at
 }
 
-// confirm reports whether the frame still runs, and all memory that w watches is unchanged. The variables of a frame
-// that has returned stay in memory, but their objects can be freed.
+// confirm reports whether the frame still runs, and all memory that w watches is unchanged. Both must be checked: the
+// variables of a frame that has returned stay in memory, but their objects can be freed.
 //
-// found is true if the search found what it wanted. Then new pairs in a Hash are allowed, because a server and its
-// middleware fill a request's environment for its first milliseconds. Otherwise new pairs count as a change, because
-// the wanted pair may be among them.
+// found is true if the search found what it wanted. Hashes may then have got new pairs, because a server and its
+// middleware fill a request's environment for its first milliseconds. If found is false, a new pair counts as a change,
+// because it may be the wanted pair.
 func (f *liveFrame) confirm(w *heap.Watch, found bool, o *heap.Objects, mem attach.Memory) (same bool, calls int, err error) {
 	confirm := w.Confirm
 	if found {

@@ -11,46 +11,50 @@ import (
 )
 
 const (
-	// namedNS limits how long a search for named Queues runs without a pause, in ns. A class takes 15 µs. Ruby with
-	// its standard library has 600 classes, a large application 10,000.
+	// namedNS limits how long one part of a search for named Queues takes, in ns. Searching a class takes 15 µs. Ruby
+	// with its standard library has 600 classes, and a large application has 10,000.
 	namedNS = int64(5e6)
-	// namedRest is how long the search pauses after it ends, as a multiple of the time that it took. So it takes 0.2 %
-	// of a CPU at most. namedEveryNS is the shortest pause, in ns.
+	// namedRest is how long the pause after a search is, as a multiple of the time that the search took. So searches
+	// take at most 0.2 % of a CPU. namedEveryNS is the shortest pause, in ns.
 	namedRest, namedEveryNS = 500, int64(60e9)
-	// maxClasses limits the classes and modules that are searched. classesAtOnce is how many are read together.
+	// maxClasses limits how many classes and modules are searched. classesAtOnce is how many of them are read together.
 	maxClasses, classesAtOnce = 1 << 16, 64
-	// maxVariables limits how many of libruby's words are tried as the pointer to the table of global variables.
-	// wordsAtOnce words are tried together.
+	// maxVariables limits how many words of libruby's variables are tried, to find the pointer to the table of global
+	// variables. wordsAtOnce is how many words are tried together.
 	maxVariables, wordsAtOnce = 1 << 17, 512
 )
 
-// named is a search for Queues in constants, class variables and global variables, to name them. It begins at the
-// class Object, and goes on to the classes that each class holds. It is done in parts of at most about namedNS.
+// named is a search for Queues that constants, class variables and global variables hold. It gives these Queues names.
+// It begins at the class Object, and goes on to the classes that each class holds. It is done in parts of about namedNS
+// at most.
 type named struct {
-	// object is the class Object. It is zero if it is not known. Then nothing is searched.
+	// object is the class Object. It is zero if the class is not known. In this case nothing is searched.
 	object uint64
 	todo   []uint64
 	seen   map[uint64]bool
-	// classes and queues are the further classes and the Queues that the method meet has found in the present batch.
+	// classes and queues are what the method meet has found in the present batch: classes to be searched later, and
+	// Queues.
 	classes []uint64
 	queues  []held
-	// variables has each Queue that got its name from a variable, not a constant, with the ID of the variable's name.
+	// variables has the Queues that got their names from a variable and not from a constant. It maps each to the ID of
+	// the variable's name.
 	variables map[uint64]uint64
 	// words are addresses of words that may point to the table of global variables. globals is the address of the word
 	// that does point to it. sought is true after all words were tried.
 	words   []attach.Address
 	globals attach.Address
 	sought  bool
-	// tookNS is how long the search has taken. restNS is when the next search may begin. If again is true, it may
-	// begin at once, because a new Array may get its name from a constant.
+	// tookNS is how long the search has taken. restNS is when the next search may begin. If again is true, it may begin
+	// at once, because a new Array needs a name that may come from a constant.
 	tookNS, restNS int64
 	again          bool
 }
 
-// held is an object, with the class that holds it and the ID of its name there. class is zero for a global variable.
+// held is an object that a class holds in a constant or class variable. id is the ID of the name under which it holds
+// the object. For an object in a global variable, class is zero.
 type held struct{ class, id, value uint64 }
 
-// findNamed continues the search for a few milliseconds. clock is CLOCK_MONOTONIC in ns.
+// findNamed continues the search for named Queues for a few milliseconds. clock returns CLOCK_MONOTONIC in ns.
 func (l *lists) findNamed(clock func() int64) {
 	n := &l.named
 	began := clock()
@@ -81,7 +85,7 @@ func (l *lists) findNamed(clock func() int64) {
 	n.restNS = now + max(namedRest*n.tookNS, namedEveryNS)
 }
 
-// searchClasses searches the next classes. What cannot be read is left out.
+// searchClasses searches the next classes of the search for named Queues. It leaves out what cannot be read.
 func (l *lists) searchClasses() {
 	n := &l.named
 	batch := n.todo[:min(classesAtOnce, len(n.todo))]
@@ -100,7 +104,8 @@ func (l *lists) searchClasses() {
 	}
 }
 
-// meet notes an object if it is a class or a Queue. It must be called within objects.Read.
+// meet notes an object that a class holds, if it is a class, a Queue, or an Array that is used as a queue. It must be
+// called within objects.Read.
 func (l *lists) meet(h held) error {
 	n := &l.named
 	if n.seen[h.value] {
@@ -138,7 +143,7 @@ func (l *lists) takeHeld() {
 	}
 }
 
-// nameList gives a Queue the name of its constant or variable: "Worker::JOBS", "Worker.@@jobs", "$jobs".
+// nameList names a Queue after the constant or variable that holds it: "Worker::JOBS", "Worker.@@jobs", "$jobs".
 func (l *lists) nameList(h held) {
 	if l.names[h.value] == "" && len(l.names) >= sampler.MaxLists {
 		return
@@ -172,7 +177,8 @@ func (l *lists) nameList(h held) {
 	}
 }
 
-// globalWords returns the addresses of libruby's words that may point to the table of global variables.
+// globalWords returns the addresses of those words of libruby's variables that may point to the table of global
+// variables.
 func (l *lists) globalWords() (list []attach.Address) {
 	if l.objects.Variables == nil {
 		return nil

@@ -7,44 +7,44 @@ import (
 
 // Limits for learning which parts of paths are values.
 const (
-	// maxPositionWords limits the different words at one position of a path. If there are more, and most come once or
-	// twice, they count as values.
+	// maxPositionWords limits the different words at one position of a path. If there are more words, and most of them
+	// occur only once or twice, they count as values.
 	maxPositionWords = 32
-	// usualVisits is how often the words at a position must come on average, so that more than maxPositionWords words
-	// still count as parts of routes.
+	// usualVisits is how often the words at a position must occur on average to count as parts of routes, although
+	// there are more than maxPositionWords.
 	usualVisits = 4
-	// maxRoutesAt limits the words at one position that count as parts of routes, however often they come.
+	// maxRoutesAt limits the words at one position that can count as parts of routes, however often they occur.
 	maxRoutesAt = 128
-	// oftenVisits and oftenShare define a frequent word, which remains a word when the others become values. It comes
-	// at least oftenVisits times, and in at least one of oftenShare requests at its position. So a visitor who tries a
-	// thousand paths does not remove the names from the routes.
+	// oftenVisits and oftenShare define a frequent word. It stays a word when the other words at its position become
+	// values. It occurs at least oftenVisits times, and in at least one of oftenShare requests at its position. So a
+	// visitor who tries a thousand paths does not remove the words of real routes.
 	oftenVisits, oftenShare = 16, 64
 	// maxPathNodes limits the remembered words of all positions together. They take about 1 MB.
 	maxPathNodes = 4096
 )
 
 // paths learns which parts of paths are values although they look like words: names of people, products, random
-// letters. A route has few words at a position, after the same beginning. If there are more than maxPositionWords, and
-// most are met once or twice, they are values. From then on ":id" replaces them, and what follows them is merged. The
-// order of requests matters only until enough of them were seen.
+// letters. The paths of routes that begin alike have few different words at the next position. If there are more than
+// maxPositionWords, and most of them occur once or twice, they are values. From then on, ":id" replaces them, and the
+// paths that follow them are merged. The order of requests matters only until enough requests were seen.
 type paths struct {
 	root  pathNode
 	nodes int
-	// requests counts the requests that were learnt from.
+	// requests counts the requests whose paths were learnt.
 	requests uint64
 }
 
-// pathNode is the beginning of paths, with the words that follow it.
+// pathNode is a node in a tree of paths: the paths with the same beginning, with the words that can come next.
 type pathNode struct {
 	words map[string]*pathNode
-	// id is the continuation after a value. It is nil if no value has been met.
+	// id is the node that follows if the next part is a value. It is nil if no value has occurred here.
 	id *pathNode
-	// visits counts the requests whose path passed this node. wordVisits counts the requests among them that continued
-	// with one of words.
+	// visits counts the requests whose path has this beginning. wordVisits counts the requests among them whose next
+	// part is one of words.
 	visits, wordVisits uint64
-	// seen is the number of the last request that passed this node.
+	// seen is the number of the last request whose path has this beginning.
 	seen uint64
-	// values is true if all parts that follow are values, except those in words.
+	// values is true if all parts that can come next are values, except the ones in words.
 	values bool
 }
 
@@ -58,7 +58,7 @@ func parts(pattern string, f func(part string)) {
 
 func fixed(part string) bool { return part == ID || part == "…" }
 
-// fold returns a pattern with ":id" in place of the words that are values.
+// fold returns a pattern in which ":id" replaces the words that are known to be values.
 func (p *paths) fold(pattern string) string {
 	n, changed := &p.root, false
 	parts(pattern, func(part string) {
@@ -81,8 +81,8 @@ func (p *paths) fold(pattern string) string {
 	return strings.Join(out, "/")
 }
 
-// next returns the node for the next part of a path, or nil. value is true if the part is a value although it looks
-// like a word.
+// next returns the node for the next part of a path, or nil if there is none. value is true if the part is a value
+// although it looks like a word.
 func (n *pathNode) next(part string) (to *pathNode, value bool) {
 	switch {
 	case n == nil || part == "":
@@ -114,7 +114,7 @@ func (p *paths) visit(n *pathNode) {
 	n.seen = p.requests
 }
 
-// follow returns the node for the next part of a pattern, and makes it if needed.
+// follow returns the node for the next part of a pattern. If there is no such node, it adds one.
 func (p *paths) follow(n *pathNode, part string) *pathNode {
 	if !fixed(part) {
 		to := n.words[part]
@@ -147,13 +147,14 @@ func (p *paths) follow(n *pathNode, part string) *pathNode {
 	return n.id
 }
 
-// tooMany reports whether the words that follow the node are so many that they must be values.
+// tooMany reports whether a node has so many different words that they must be values.
 func (n *pathNode) tooMany() bool {
 	many := len(n.words)
 	return !n.values && (many > maxPositionWords && n.wordVisits < usualVisits*uint64(many) || many > maxRoutesAt)
 }
 
-// turn makes the words that follow the node values, except frequent words and tokenVerbs.
+// turn changes the words of a node into values, except frequent words and tokenVerbs. It merges the paths that follow
+// these words.
 func (n *pathNode) turn() {
 	n.values = true
 	if n.id == nil {
@@ -170,7 +171,7 @@ func (n *pathNode) turn() {
 	n.id.settle()
 }
 
-// merge adds the words of another node, without a limit on their number.
+// merge adds the words of the node o to the node n. The number of words can then exceed the limits (see settle).
 func (n *pathNode) merge(o *pathNode) {
 	n.visits, n.wordVisits, n.seen, n.values = n.visits+o.visits, n.wordVisits+o.wordVisits, max(n.seen, o.seen), n.values || o.values
 	if o.id != nil {
@@ -190,7 +191,7 @@ func (n *pathNode) merge(o *pathNode) {
 	}
 }
 
-// settle turns words into values where a merge has brought too many words.
+// settle changes words into values at each node that has too many words after a merge.
 func (n *pathNode) settle() {
 	if n.values || n.tooMany() {
 		n.turn() // turn also settles n.id
@@ -217,8 +218,7 @@ func (n *pathNode) count() (many int) {
 	return many
 }
 
-// makeRoom drops half of the nodes if there are too many. It drops the ones that no request has visited for the
-// longest time.
+// makeRoom drops half of the nodes if there are too many. It drops the nodes whose last visit is the longest time ago.
 func (p *paths) makeRoom() {
 	if p.nodes < maxPathNodes {
 		return
@@ -230,7 +230,7 @@ func (p *paths) makeRoom() {
 	p.nodes = p.root.count() - 1
 }
 
-// forget drops the nodes below n whose last visit was by the request with the number since, or an earlier one.
+// forget drops the nodes below n that were last visited by the request with the number since, or by an earlier request.
 func (n *pathNode) forget(since uint64) {
 	if n.id != nil {
 		if n.id.forget(since); n.id.seen <= since {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// token returns random letters with vowels, which ddtop takes for a word.
+// token returns random letters with vowels. ddtop takes them for a word.
 func token(rng *rand.Rand) string {
 	b := make([]byte, 8)
 	for i := range b {
@@ -19,8 +19,8 @@ func token(rng *rand.Rand) string {
 	return string(b)
 }
 
-// TestPathsOfValues: if a position in paths has too many words, ddtop shows ":id" for them, and merges the paths behind
-// them. Words of routes stay, whatever the order of the requests.
+// TestPathsOfValues passes paths with too many different words at a position. ddtop must show ":id" for these words,
+// and merge the paths that follow them. Words of routes must stay, whatever the order of the requests.
 func TestPathsOfValues(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -37,7 +37,7 @@ func TestPathsOfValues(t *testing.T) {
 			requests = append(requests, routes...)
 		}
 		rng.Shuffle(len(requests), func(i, j int) { requests[i], requests[j] = requests[j], requests[i] })
-		// A program has many routes. The routes that it uses most come first.
+		// A program has many routes. The requests use only the first few at the beginning, and more of them later.
 		many := make([]string, 0, 3*maxPositionWords)
 		for range cap(many) {
 			many = append(many, "/many/"+token(rng))
@@ -80,8 +80,8 @@ func TestPathsOfValues(t *testing.T) {
 	}
 }
 
-// TestPathsAgainstFloods: if a client requests any number of paths, memory stays bounded, and routes in use keep their
-// names.
+// TestPathsAgainstFloods has a client that requests any number of paths. Memory must stay bounded, and routes in use
+// must keep their names.
 func TestPathsAgainstFloods(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var p paths
@@ -128,8 +128,8 @@ func TestPathsAgainstFloods(t *testing.T) {
 	}
 }
 
-// TestPathsForget: if there are too many words, ddtop forgets the older half of the unused words at once. A path in use
-// stays a route.
+// TestPathsForget passes too many words. ddtop must forget the half of them that is unused for the longest time, all at
+// once. A path in use must stay a route.
 func TestPathsForget(t *testing.T) {
 	var p paths
 	words := make([]string, 0, maxRoutesAt*maxRoutesAt)

@@ -10,15 +10,15 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// maxMembers limits the known objects of servers: pools, reactors, and the workers of Sidekiq and Que, of which there
-// can be hundreds.
+// maxMembers limits how many objects of servers ddtop remembers: pools, reactors, and the workers of Sidekiq and Que,
+// of which there can be hundreds.
 const maxMembers = 1024
 
 // controlPool is the name of the pool of Puma's control server (lib/puma/runner.rb), which serves no requests of the
 // application.
 const controlPool = "ctl"
 
-// poolRole is the part that an object of a server plays for a pool of threads, such as the pool itself or a worker.
+// poolRole is what an object of a server is for a pool of threads, such as the pool itself or a worker.
 type poolRole uint8
 
 const (
@@ -26,22 +26,22 @@ const (
 	rolePuma
 	roleReactor
 	roleSidekiq
-	// roleWorker is a worker of an executor of concurrent-ruby. An executor of GoodJob has roleGoodJob.
+	// roleWorker is a worker of concurrent-ruby's executor. If the executor belongs to GoodJob, the executor has
+	// roleGoodJob.
 	roleWorker
 	roleGoodJob
-	// roleSolidWorker is a worker of Solid Queue. Its pool has roleSolidPool.
+	// roleSolidWorker is a worker of Solid Queue. The worker's pool has roleSolidPool.
 	roleSolidWorker
 	roleSolidPool
 	roleQue
-	// roleQueWaiting is the queue at which Que's workers of one priority wait for jobs.
+	// roleQueWaiting is a queue of Que. All workers of one priority wait in it for jobs.
 	roleQueWaiting
 	// roleActiveRecord is a pool of connections, not of threads.
 	roleActiveRecord
 )
 
-// poolFiles has a row for each role: a file of a server, and the class whose objects run the methods in this file.
-// GoodJob's executor is found through its workers, so its row has no file. The row of role r has the index r-1.
-// Read-only.
+// poolFiles has one row for each role, at the index role-1. A row has a file of a server, and the class whose objects
+// run the methods in this file. ddtop finds GoodJob's executor through its workers, so this row has no file. Read-only.
 var poolFiles = [...]struct {
 	role        poolRole
 	file, class string
@@ -67,7 +67,7 @@ func poolRoleOf(path string) poolRole {
 	return roleNone
 }
 
-// pools has the objects that make up pools of threads. They are found as receivers of frames.
+// pools has the objects that make up pools of threads. ddtop finds such an object as the receiver of a frame.
 type pools struct {
 	members map[uint64]poolRole
 }
@@ -82,8 +82,9 @@ func (p *pools) note(self uint64, role poolRole) {
 	p.members[self] = role
 }
 
-// member calls the function read for the object v of a server, if v still has the class of its role. Otherwise v was
-// freed or moved, and member forgets it. member returns false if read was not called, or could not read all memory.
+// member calls the function read for the object v of a server. It first checks that v still has the class of its role.
+// If it has not, v was freed or moved, and member forgets it. member returns false if it did not call read, or if
+// memory could not be read.
 func (f *Finder) member(v uint64, read func(role poolRole)) bool {
 	role, class := f.pools.members[v], ""
 	err := f.objects.Read(func() error {
@@ -100,7 +101,8 @@ func (f *Finder) member(v uint64, read func(role poolRole)) bool {
 	return err == nil
 }
 
-// lead replaces each known worker by the pool to which it belongs, because a pool stays when its workers have ended.
+// lead replaces each known worker by the pool to which it belongs. It is needed because a pool exists longer than its
+// workers.
 func (f *Finder) lead() {
 	for v, role := range f.pools.members {
 		pool, poolIs := uint64(0), roleGoodJob
@@ -118,7 +120,7 @@ func (f *Finder) lead() {
 	}
 }
 
-// Pools reads the pools of threads whose code was seen to run. A pool that cannot be read is left out.
+// Pools reads the pools of threads that were found in frames. It leaves out a pool that cannot be read.
 func (f *Finder) Pools() []sampler.Pool {
 	f.lead()
 	var out []sampler.Pool
@@ -146,7 +148,8 @@ func (f *Finder) Pools() []sampler.Pool {
 			case rolePuma:
 				pool, own = f.pumaPool(v)
 			case roleReactor:
-				// Only Puma 4 also has a reactor for its control server. There, @app_pool tells them apart.
+				// A Puma process can have two reactors only in Puma 4, which has a second one for its control server.
+				// Their @app_pool shows which is which.
 				r = reactor{f.ivar(v, "@app_pool"), f.reactorClients(v)}
 			case roleSidekiq:
 				busy = f.objects.IsObject(f.ivar(v, "@job"))
@@ -190,7 +193,8 @@ func (f *Finder) Pools() []sampler.Pool {
 	return out
 }
 
-// pumaPool reads a Puma::ThreadPool. own is false for the pool of Puma's control server.
+// pumaPool reads a Puma::ThreadPool. own is false if it is the pool of Puma's control server, and not the application's
+// own.
 func (f *reader) pumaPool(v uint64) (p sampler.Pool, own bool) {
 	name := f.text(f.ivar(v, "@name"), maxClass)
 	threads, waiting := f.number(v, "@spawned"), f.number(v, "@waiting")
@@ -202,9 +206,9 @@ func (f *reader) pumaPool(v uint64) (p sampler.Pool, own bool) {
 	return p, name != controlPool
 }
 
-// reactorClients reads how many connections a Puma::Reactor watches or is about to watch. From Puma 7 on, it has a
-// count of them. Puma 5 and 6 have a list of them, by their timeouts. Puma 4 has a list of monitors, of which the
-// first is for the reactor itself.
+// reactorClients returns how many connections a Puma::Reactor watches or is about to watch. From Puma 7 on, the reactor
+// has their number. In Puma 5 and 6 it has a list of them, ordered by their timeouts. In Puma 4 it has a list of
+// monitors, of which the first one is for the reactor itself.
 func (f *reader) reactorClients(v uint64) int64 {
 	coming := max(f.length(v, "@input"), 0)
 	if n := f.number(v, "@reactor_size"); n >= 0 {
@@ -216,7 +220,7 @@ func (f *reader) reactorClients(v uint64) int64 {
 	return max(f.length(v, "@timeouts"), 0) + coming
 }
 
-// number reads a small number in an instance variable. It is UnknownCount if there is none.
+// number reads a small Integer in an instance variable. It returns UnknownCount if the variable holds no such number.
 func (f *reader) number(object uint64, name string) int64 {
 	v := f.ivar(object, name)
 	if v&1 == 0 {

@@ -41,14 +41,15 @@ var envNames = [envKeys]string{"REQUEST_METHOD", "PATH_INFO", "SCRIPT_NAME", "QU
 	"REQUEST_URI", "REQUEST_PATH", "HTTP_HOST", "HTTP_USER_AGENT",
 	"action_dispatch.original_path", "action_dispatch.original_request_method"}
 
-// envIdentity are the keys whose values do not change during a request. Read-only.
+// envIdentity are those keys of an environment whose values do not change during a request, and so identify it.
+// Read-only.
 var envIdentity = [identityText]int{envURI, envRequestPath, envQuery, envHost, envAgent, envStart}
 
-// envWanted are the keys whose values are read. Read-only.
+// envWanted are the keys whose values are read, so that all of them can be fetched at once. Read-only.
 var envWanted = [...]int{envMethod, envPath, envScript, envQuery, envParameters, envSinatra, envPattern, envGrape, envStart, envQueue,
 	envURI, envOriginalPath, envOriginalMethod}
 
-// parameterNames are the keys of Rails' path parameters that make a route. Read-only.
+// parameterNames are those keys of Rails' path parameters whose values make up a route. Read-only.
 var parameterNames = []string{"controller", "action"}
 
 // readEnv reads the environment of a request. The Rack specification says that it is a Hash, and that the method and
@@ -70,8 +71,8 @@ func (f *describer) readEnv(scope *code.Scope, r *reading) bool {
 		r.identity[i] = values[key]
 		known = known || f.objects.IsObject(values[key])
 	}
-	// If samples lie far apart, the objects of the next request can have the addresses of the last request's objects.
-	// The text of the URI separates the two requests, and is read again with the rest.
+	// If there is a long time between two samples, the objects of the next request can have the same addresses as the
+	// last request's objects. The text of the URI distinguishes the two requests. So it is read again, too.
 	r.identity[identityText] = f.identityOf(values[envURI])
 	var texts [envKeys]string
 	f.quietly(func() {
@@ -115,9 +116,9 @@ func (f *describer) readEnv(scope *code.Scope, r *reading) bool {
 	return true
 }
 
-// exceptionStatus returns an HTTP status if Rails is rendering an error page, else "". Rails renders it by an
-// exceptions application, which gets the status as its path (ActionDispatch::ShowExceptions, since Rails 4).
-// exceptionStatus then sets the path and method in texts to the request's own.
+// exceptionStatus returns an HTTP status if Rails is rendering an error page, else "". Rails does this with an
+// exceptions application, whose request path is the status (ActionDispatch::ShowExceptions, since Rails 4).
+// exceptionStatus then replaces the path and method in texts by the original ones of the request.
 func exceptionStatus(texts *[envKeys]string) string {
 	if texts[envOriginalPath] == "" {
 		return ""
@@ -130,7 +131,8 @@ func exceptionStatus(texts *[envKeys]string) string {
 	return status
 }
 
-// envOf returns the values of an environment that can name a route. texts has the texts of the keys that are Strings.
+// envOf returns the values of an environment that can name a route. texts are the texts of those values that are
+// Strings.
 func (f *describer) envOf(values *[envKeys]uint64, texts *[envKeys]string) Env {
 	env := Env{Method: texts[envMethod], Path: texts[envPath], Script: texts[envScript], Query: texts[envQuery],
 		SinatraRoute: texts[envSinatra], RoutePattern: texts[envPattern]}
@@ -146,8 +148,9 @@ func (f *describer) envOf(values *[envKeys]uint64, texts *[envKeys]string) Env {
 	return env
 }
 
-// endpointOf returns the name of a route. guessed is true if rest is only the pattern of the path. Then endpointOf
-// stores the pattern in r.path, from which paths are learnt, and replaces the parts known to be values.
+// endpointOf returns the name of a route. guessed is true if rest is only the pattern of the request's path. In this
+// case endpointOf stores rest in r.path, so that f.paths can learn from it. It then shows ":id" for the parts that are
+// known to be values.
 func (f *describer) endpointOf(r *reading, method, rest string, guessed bool) string {
 	if guessed {
 		r.path = rest
@@ -170,10 +173,10 @@ func (f *describer) grapeRoute(v uint64) string {
 	return f.text(route[0], maxText)
 }
 
-// maxIdentityText limits how much of a text identityOf reads, in bytes. It only has to distinguish tasks.
+// maxIdentityText limits how much of a text identityOf reads, in bytes. This much is enough to distinguish tasks.
 const maxIdentityText = 256
 
-// identityOf returns a word that represents a text. It is zero if there is no text.
+// identityOf returns a checksum of a text, to distinguish tasks. It is zero if there is no text.
 func (f *describer) identityOf(v uint64) uint64 {
 	s := f.text(v, maxIdentityText)
 	if s == "" {
@@ -182,15 +185,15 @@ func (f *describer) identityOf(v uint64) uint64 {
 	return sum(s)
 }
 
-// sum returns a word that represents a text. It is never 0.
+// sum returns a checksum of a text. It is never 0.
 func sum(s string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(s))
 	return h.Sum64() | 1
 }
 
-// lookedUp is the result of a search in a Hash, with the memory that it was read from. It is valid only within one try
-// of settled, because the next try reads the memory again.
+// lookedUp is the result of a search in a Hash, and the memory from which it was read. It is valid only within one try
+// of the method settled, because the next try reads the memory again.
 type lookedUp struct {
 	try    uint64 // the value of reader.tries at the search
 	slot   attach.Address
@@ -200,8 +203,8 @@ type lookedUp struct {
 	notes  []heap.Witness
 }
 
-// lookUpVariable is lookUp for the Hash in the variable of r. It stores the Hash in r.key, and caches the result in
-// f.pairs.
+// lookUpVariable does the same as lookUp for the Hash in the variable of r. It stores the address of the Hash in r.key,
+// and caches the result in f.pairs.
 func (f *reader) lookUpVariable(r *reading, names []string, values []uint64) bool {
 	done := &f.pairs
 	if done.try == f.tries && done.slot == r.slot && done.names == &names[0] {
@@ -220,8 +223,8 @@ func (f *reader) lookUpVariable(r *reading, names []string, values []uint64) boo
 	return true
 }
 
-// variable reads the variable at r.slot, or returns the Hash r.copied if there is no variable. It uses the copy in
-// r.seen if the variable was read just before.
+// variable returns the value of the variable at r.slot. If r.copied is set, there is no variable, and it returns
+// r.copied. If r.seen has the variable, because it was read just before, variable does not read it again.
 func (f *reader) variable(r *reading) uint64 {
 	if r.copied != 0 {
 		return r.copied
@@ -235,8 +238,8 @@ func (f *reader) variable(r *reading) uint64 {
 	return f.word(r.slot)
 }
 
-// text returns the beginning of a String, or a Symbol's name. It returns "" for another object. It goes on after an
-// earlier failure, so that all texts that are still missing are then fetched in one call.
+// text returns the beginning of a String, or a Symbol's name. It returns "" for any other object. It also reads after
+// an earlier failure. So the missing memory of all texts is then fetched in one call.
 func (f *reader) text(v uint64, limit int) (s string) {
 	var err error
 	switch {

@@ -9,15 +9,16 @@ import (
 
 // Limits of the patterns made of paths.
 const (
-	// maxPath limits a pattern, in bytes. "…" replaces the rest.
+	// maxPath limits a pattern, in bytes. "…" replaces what is beyond the limit.
 	maxPath = 200
-	// maxSegments limits the number of parts between slashes. "…" replaces the rest.
+	// maxSegments limits the number of parts between slashes. "…" replaces the parts beyond the limit.
 	maxSegments = 16
 	// maxWord is the longest part of a path that can be shown as a word, in bytes.
 	maxWord = 40
-	// maxLetters limits the letters of one word of such a part. maxConsonants limits consonants in a row in it.
+	// maxLetters limits the letters of a word in a part of a path. maxConsonants limits the consonants in a row.
 	maxLetters, maxConsonants = 20, 4
-	// maxWords limits the words of a part. maxCodeWords limits the words of an action's name.
+	// maxWords limits the words in a part of a path. maxCodeWords limits the words in the name of a controller or an
+	// action.
 	maxWords, maxCodeWords = 3, 8
 	// maxMethod limits an HTTP method, in bytes.
 	maxMethod = 20
@@ -25,11 +26,11 @@ const (
 	maxCode = 120
 )
 
-// ID replaces a part of a path that is no word.
+// ID replaces a part of a path that may be a value, because it does not look like a word.
 const ID = ":id"
 
 // route returns the method and the route of a request, such as "GET" and "orders#index", or "GET" and "/orders/:id".
-// guessed is true if no framework has named the route. Then the route is the pattern of the path.
+// guessed is true if no framework has named the route. rest is then the pattern of the path.
 func route(env *Env) (method, rest string, guessed bool) {
 	method = Method(env.Method)
 	switch {
@@ -37,7 +38,7 @@ func route(env *Env) (method, rest string, guessed bool) {
 		path := env.Script + env.Path
 		return method, programsOwn(env.Controller, path) + "#" + programsOwn(env.Action, path), false
 	case env.SinatraRoute != "":
-		// "GET /orders/:id". A route that is a regular expression is shown unchanged.
+		// The variable has the form "GET /orders/:id". If the route is a regular expression, it is shown unchanged.
 		verb, pattern, ok := strings.Cut(env.SinatraRoute, " ")
 		if ok && Method(verb) == verb {
 			return verb, Pattern(env.Script) + cut(pattern), false
@@ -48,8 +49,9 @@ func route(env *Env) (method, rest string, guessed bool) {
 	return method, Pattern(env.Script + env.Path), true
 }
 
-// programsOwn returns the name of a controller or an action, without parts that come from the path and do not look
-// like words. In a route like "/pages/:action" the client chooses these parts.
+// programsOwn returns the name of a controller or an action as the program has chosen it. It replaces parts that also
+// occur in the request's path and do not look like words. With a route like "/pages/:action", the client chooses these
+// parts.
 func programsOwn(name, path string) string {
 	if p, err := url.PathUnescape(path); err == nil {
 		path = p
@@ -71,8 +73,8 @@ type Env struct {
 	Method, Script, Path, Query string
 	// Controller and Action are Rails' and Hanami's.
 	Controller, Action string
-	// SinatraRoute is the variable sinatra.route: a method and a pattern. RoutePattern is the pattern alone, as Rails
-	// 7.1 and Grape store it.
+	// SinatraRoute is the value of sinatra.route: a method and a pattern. RoutePattern is only a pattern, as Rails 7.1
+	// and Grape store it.
 	SinatraRoute, RoutePattern string
 }
 
@@ -88,7 +90,7 @@ var methods = wordSet(`GET HEAD POST PUT PATCH DELETE OPTIONS TRACE CONNECT QUER
 UNLOCK SEARCH REPORT MKCALENDAR ACL BIND REBIND UNBIND CHECKIN CHECKOUT UNCHECKOUT MERGE MKACTIVITY MKWORKSPACE UPDATE LABEL
 SUBSCRIBE UNSUBSCRIBE NOTIFY`)
 
-// Method returns s if it is an HTTP method, else "". A client can send anything.
+// Method returns s if it is an HTTP method, else "". The check is needed because a client can send any text.
 func Method(s string) string {
 	if !methods[s] {
 		return ""
@@ -109,7 +111,7 @@ func hasOnly(s, also string) bool {
 	return true
 }
 
-// cut shortens a pattern to maxPath bytes. The pattern comes from the target and can be of any length.
+// cut shortens a pattern to maxPath bytes. It is needed because the target can have a pattern of any length.
 func cut(s string) string {
 	if len(s) <= maxPath {
 		return s
@@ -121,7 +123,8 @@ func cut(s string) string {
 	return s[:n] + "…"
 }
 
-// Pattern returns a path with ":id" for each part that may be a value: "/orders/:id". It ends at a query string.
+// Pattern returns a path with ":id" in place of each part that may be a value: "/orders/:id". It leaves out the query
+// string.
 func Pattern(path string) string {
 	if i := strings.IndexAny(path, "?#;"); i >= 0 {
 		path = path[:i]
@@ -151,7 +154,7 @@ func Pattern(path string) string {
 		} else {
 			b.WriteString(ID)
 		}
-		// A secret can also follow an action ("/invite/accept/x") or a kind ("/verify/email/x").
+		// A secret can also come one part later, after an action ("/invite/accept/x") or a kind ("/verify/email/x").
 		switch next := behind(part); {
 		case next != nothing || follows != secret:
 			follows = next
@@ -162,12 +165,13 @@ func Pattern(path string) string {
 	return b.String()
 }
 
-// onTheWay reports whether a part is digits and dots, so a secret may follow: "/invitations/42/banana", "/reset/../x".
+// onTheWay reports whether a part has only digits and dots. A secret may then still follow: "/invitations/42/banana",
+// "/reset/../x".
 func onTheWay(part string) bool { return strings.Trim(part, ".0123456789") == "" }
 
 // word reports whether a part of a path looks like a part of a route. It must consist of lower-case words, at most as
-// many as words says, and may end in a file extension or a digit. Numbers, UUIDs, tokens, addresses, titles and names
-// with capitals are no words.
+// many as the parameter words. It may end in a file extension or a digit. Numbers, UUIDs, tokens, addresses, titles and
+// names with capitals do not count as words.
 func word(s string, words int) bool {
 	if len(s) > maxWord {
 		return false
@@ -193,8 +197,8 @@ func word(s string, words int) bool {
 	return true
 }
 
-// plainWord reports whether s looks like a word of a language rather than a token. It is lower case and has vowels:
-// oauth2, but not a1b2.
+// plainWord reports whether s looks like a word of a language and not like a token. It must be lower case and have
+// vowels: oauth2, but not a1b2.
 func plainWord(s string) bool {
 	if n := len(s) - 1; n >= 4 && digit(s[n]) {
 		s = s[:n]
@@ -222,13 +226,15 @@ func plainWord(s string) bool {
 // endings are the file extensions that a path may have. Read-only.
 var endings = wordSet(`html htm json xml js mjs css txt csv pdf png jpg jpeg gif svg ico webp rss atom ics zip gz map woff ttf php rb yml`)
 
-// tokenVerbs are shown even where a name or a secret can stand: "/reset/new", not "/reset/:id". Read-only.
+// tokenVerbs are words that are shown even in a place for a name or a secret: "/reset/new" is not shown as
+// "/reset/:id". Read-only.
 var tokenVerbs = wordSet(`new edit create update delete destroy show index me self current all list search count export import bulk login
 logout signin signup callback callbacks refresh revoke reset forgot confirm verify resend success failure done complete check status start token
 request password settings accept decline reject approve redeem claim activate unlock view complete authorize latest applications sign_in
 sign_out sign_up sign-in sign-out sign-up invitation confirmation session registration redirect proxy members well-known introspect userinfo`)
 
-// tokenKinds are shown where a secret can stand, because they only name its kind: "/verify/email/:id". Read-only.
+// tokenKinds are words that are shown in a place for a secret, because they only name the secret's kind:
+// "/verify/email/:id". Read-only.
 var tokenKinds = wordSet(`email emails phone sms mobile device account user team api oauth google github gitlab bitbucket facebook
 apple microsoft okta slack stripe paypal twilio shopify sendgrid mailgun`)
 
@@ -257,13 +263,13 @@ func hexDigits(s string) bool {
 func digit(c byte) bool  { return c >= '0' && c <= '9' }
 func letter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
-// maxQueuedS is the longest plausible time in a queue, in s. A longer time is not a time, or comes from another
-// machine's clock.
+// maxQueuedS is the longest plausible time of a request in a queue, in s. A longer result means that the number is no
+// time, or comes from the clock of another machine.
 const maxQueuedS = 3600
 
-// Queued returns how long a request had waited when it was first seen at nowS (the time of day in s), in ns.
-// X-Request-Start and X-Queue-Start hold the time at which a load balancer accepted it ("t=1700000000.123", in s, ms,
-// µs or ns). Queued returns zero if the time is not known.
+// Queued returns how long a request had waited when it was first seen, in ns. nowS is the time of day when it was first
+// seen, in s. The headers X-Request-Start and X-Queue-Start hold the time at which a load balancer accepted the request
+// ("t=1700000000.123", in s, ms, µs or ns). Queued returns zero if the time is not known.
 func Queued(header string, nowS float64) int64 {
 	text := strings.TrimPrefix(strings.TrimSpace(header), "t=")
 	if len(text) > 32 || strings.Trim(text, "0123456789.") != "" {
@@ -276,7 +282,8 @@ func Queued(header string, nowS float64) int64 {
 	return queuedWithin(at, nowS, maxQueuedS)
 }
 
-// queuedWithin is Queued for a number: a time of day in s, ms, µs or ns, at most maxS seconds ago.
+// queuedWithin does the same as Queued for a number. at is a time of day in s, ms, µs or ns. It must be at most maxS
+// seconds ago.
 func queuedWithin(at, nowS float64, maxS float64) int64 {
 	for range 4 {
 		if wait := nowS - at; wait >= 0 && wait <= maxS {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestHostilePaths: if a client may have chosen a text, no route contains this text.
+// TestHostilePaths passes paths with texts that a client may have chosen. No route may contain such a text.
 func TestHostilePaths(t *testing.T) {
 	for path, want := range map[string]string{
 		"/orders/550e8400e29b41d4a716446655440000":                     "/orders/:id",
@@ -60,8 +60,8 @@ func TestHostilePaths(t *testing.T) {
 	}
 }
 
-// TestHostileRoutes: the routes that a framework leaves in the environment can contain a client's words, which are not
-// shown.
+// TestHostileRoutes passes routes as frameworks leave them in the environment. They can contain a client's words, which
+// must not be shown.
 func TestHostileRoutes(t *testing.T) {
 	for _, c := range []struct {
 		env  Env
@@ -98,7 +98,8 @@ func TestHostileRoutes(t *testing.T) {
 	}
 }
 
-// TestHostileNames: a text is shown as a class, a Redis command or a host only if it has the form of such a name.
+// TestHostileNames passes any texts in place of names. A text may be shown as a class, a Redis command or a host only
+// if it has the form of such a name.
 func TestHostileNames(t *testing.T) {
 	for name, want := range map[string]bool{
 		"MailJob": true, "Mail::Job": true, "::Mail::V2::Job": true, "Delayed::PerformableMethod": true,

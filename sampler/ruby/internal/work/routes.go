@@ -2,8 +2,9 @@ package work
 
 import "strings"
 
-// patternOf returns a request's Work.Path: guess, its method and the pattern of its path. It returns "" if the pattern
-// can stand for several routes: it has an ":id", and either no words, or no route matched.
+// patternOf returns the Work.Path of a request. This is guess, which is the request's method and the pattern of its
+// path. It returns "" if several routes can have this pattern. That is so if it has an ":id", and in addition either
+// has no words, or no route matched the request.
 func patternOf(guess, endpoint string) string {
 	_, path, ok := strings.Cut(guess, "/")
 	if !ok { // the path is not known yet
@@ -23,10 +24,10 @@ func patternOf(guess, endpoint string) string {
 	return guess
 }
 
-// noRoute are the exceptions that frameworks raise if no route matches. Read-only.
+// noRoute are the exceptions that frameworks raise if no route matches a request. Read-only.
 var noRoute = wordSet("ActionController::RoutingError Sinatra::NotFound Hanami::Router::NotFoundError")
 
-// notFound names a request "404 …" if its framework has raised an exception because no route matches.
+// notFound renames a request to "404 …" if its framework has raised an exception because no route matches.
 func (f *Finder) notFound(s *State, nowNS int64) {
 	t := s.task
 	if t == nil || !t.guessed || t.copied != "" {
@@ -38,7 +39,8 @@ func (f *Finder) notFound(s *State, nowNS int64) {
 	f.rename(t, "404 "+t.guess, nowNS)
 }
 
-// rename gives a task a route that was not found in its environment, but in a copy or from an exception.
+// rename gives a task a route that did not come from its environment, but from a copy of the environment or from an
+// exception.
 func (f *Finder) rename(t *task, endpoint string, nowNS int64) {
 	t.copied, t.work.Endpoint, t.work.Path, t.generation = endpoint, endpoint, patternOf(t.guess, endpoint), 0
 	f.seen(t, nowNS)

@@ -2,8 +2,9 @@ package work
 
 import "testing"
 
-// TestPatternOf: a path without words gets no pattern from other requests. A value that no route matches gives no
-// pattern for other values.
+// TestPatternOf checks which requests get a pattern. A path with values and without words must get none, because
+// several routes can have this pattern. A value that no route matches must get none, because the pattern would also
+// match other values.
 func TestPatternOf(t *testing.T) {
 	for _, x := range []struct{ guess, endpoint, want string }{
 		{"GET /orders/:id", "GET orders#show", "GET /orders/:id"},

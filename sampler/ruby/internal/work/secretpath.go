@@ -6,7 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// following is the kind of private text that can follow a part of a URL's path, even if the text looks like a word.
+// following is the kind of private text that can follow a part of a URL's path. Such a text must be hidden even if it
+// looks like a word.
 type following uint8
 
 const (
@@ -17,15 +18,15 @@ const (
 	secret
 )
 
-// maxPartWords limits how many words of a part are examined.
+// maxPartWords limits how many words are examined in one part of a path.
 const maxPartWords = 12
 
-// namePathWords are parts of a path that a name follows. Read-only.
+// namePathWords are parts of a path after which a name follows: "/users/alice". Read-only.
 var namePathWords = wordSet(`user users people person member members profile profiles account accounts customer customers client clients
 tenant tenants company companies organization organizations org orgs team teams author authors patient patients shops coupon coupons
 voucher vouchers`)
 
-// secretPathWords are words after which a secret follows in a path, wherever they are in a part of it:
+// secretPathWords are words after which a secret follows in a path. They can be anywhere in a part of the path:
 // "reset-password", "email_verification". Read-only.
 var secretPathWords = wordSet(`reset resets token tokens invite invites invited invitation invitations confirm confirms confirmation
 confirmations verify verifies verification verifications verifier activate activates activation activations reactivate reactivation
@@ -35,7 +36,7 @@ xsrf passkey passkeys validate validation webhook webhooks signed presigned unsu
 einladung einladungen invitacion blobs representations pwreset pwdreset restore rescue deactivate deactivation masquerade sudo presign
 referral referrals refer invitee invitees capability`)
 
-// secretPathEnds are words after which a secret follows if they are a whole part of a path, or its last word:
+// secretPathEnds are words after which a secret follows if they are a whole part of a path, or the last word of a part:
 // "api_keys", "share_link", but not "key-features". Read-only.
 var secretPathEnds = wordSet(`share shares shared sharing join joins key keys code codes pin pins link links hook hooks webhook webhooks
 session sessions callback callbacks accept accepts acceptance access auth claim claims approve approval approvals ticket signature
@@ -44,23 +45,26 @@ guests download downloads ical ics private disk rsvp sign esign consent pair pai
 promo promos subscribe receipt receipts cancel cancellation invoice invoices attachment attachments shortlink shortlinks track tracking
 click clicks contract contracts agreement agreements survey surveys ballot vote license licenses licence licences serial qr feed webcal device`)
 
-// secretPathBegins are words after which a secret follows if they begin a part: "join-team". Read-only.
+// secretPathBegins are words after which a secret follows if they are the first word of a part: "join-team". Read-only.
 var secretPathBegins = wordSet(`join accept claim approve pair cancel`)
 
-// secretPathJoins announce a secret if a word ends with one of them, or begins with one of more than six letters:
-// "resetpassword", "authtoken", "magiclink". Read-only.
+// secretPathJoins are words that are also recognized within a longer word: at its end, or, if they have more than six
+// letters, at its beginning. A secret follows such a word: "resetpassword", "authtoken", "magiclink". Read-only.
 var secretPathJoins = []string{"password", "passwords", "passwd", "passphrase", "passcode", "token", "tokens", "secret", "secrets", "apikey",
 	"apikeys", "accesskey", "accesskeys", "magiclink", "magiclinks", "invitation", "invitations", "credentials", "unsubscribe"}
 
-// secretPathTwo are whole parts after which a secret follows, in any spelling: "sign-in", "signin". Read-only.
+// secretPathTwo are whole parts after which a secret follows. They are recognized with and without separators:
+// "sign-in", "signin". Read-only.
 var secretPathTwo = wordSet(`signin signup signout onetime optout optin sharelink sharelinks giftcard giftcards sessionid motdepasse
 acceptinvite userinvite emailconfirm emailverify emailpreferences emailsettings emailchange changeemail twofactor twostep doubleoptin
 managesubscription deleteaccount directupload`)
 
-// secretPathVerbs announce a secret if a word begins with one, then an object: "verifyemail", "inviteuser". Read-only.
+// secretPathVerbs are verbs after which a secret follows, if a word begins with the verb and an object comes next:
+// "verifyemail", "inviteuser". Read-only.
 var secretPathVerbs = []string{"verify", "confirm", "invite", "activate", "unlock"}
 
-// minObject is the least length of an object after such a verb, in bytes. "confirmed" and "activates" have no object.
+// minObject is the least length of the object after one of secretPathVerbs, in bytes. What follows the verb in
+// "confirmed" and "activates" is too short to be an object.
 const minObject = 4
 
 func beginsWithVerb(word string) bool {
@@ -72,7 +76,7 @@ func beginsWithVerb(word string) bool {
 	return false
 }
 
-// behind returns what kind of part can follow a part of a path. It recognizes any spelling: "password_reset",
+// behind returns what kind of private text can follow a part of a path. It recognizes any spelling: "password_reset",
 // "Password-Reset", "passwordReset", "passwordreset", "password%5Freset".
 func behind(part string) following {
 	if len(part) == 1 {
@@ -108,8 +112,9 @@ func behind(part string) following {
 	return nothing
 }
 
-// partWords returns the words of a part of a path in lower case, at most the last maxPartWords. Other characters
-// separate words, and a capital begins a new word. A run of capitals is one word: "APIKeys" is "api" and "keys".
+// partWords returns the words of a part of a path in lower case, at most the last maxPartWords of them. A character
+// that is no letter separates words, and a capital begins a new word. Several capitals in a row are one word: "APIKeys"
+// is "api" and "keys".
 func partWords(part string) (words []string) {
 	from := -1
 	end := func(to int) {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSecretsInPaths: if a part of a path can let a user in, it is never shown, even if it looks like a word. The path
-// before this part is shown, unless it has capitals.
+// TestSecretsInPaths passes paths with a part that can let a user in, such as a token. This part must never be shown,
+// even if it looks like a word. The path before it must be shown, unless it has capitals.
 func TestSecretsInPaths(t *testing.T) {
 	const token = "banana"
 	for _, c := range []string{
@@ -48,7 +48,7 @@ func TestSecretsInPaths(t *testing.T) {
 	}
 }
 
-// TestHarmlessPathsStay: if a path has no secret and no name of a person, its words stay readable.
+// TestHarmlessPathsStay passes paths without a secret and without a person's name. Their words must stay readable.
 func TestHarmlessPathsStay(t *testing.T) {
 	for _, path := range []string{
 		"/", "/orders", "/orders/new", "/orders/search", "/admin/dashboard", "/admin/orders/export", "/api/v1/orders", "/api/v2/products/search",

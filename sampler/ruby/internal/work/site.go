@@ -8,17 +8,19 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
-// site has the variables of a piece of code that can name work or statements.
+// site has those variables of a piece of code that can hold a request, a job or a statement.
 type site struct {
 	// task are the variables that may hold what the thread works on.
 	task []candidate
-	// env is 1 plus the number of the variable that may hold a Rack environment. It is zero if there is none.
+	// env is 1 plus the index of the variable that may hold a Rack environment. It is zero if there is no such
+	// variable.
 	env int
 	// asks are the variables that may hold a statement.
 	asks []candidate
-	// carrier is true for code of a client or of its wrappers. Then a frame further out may hold the statement.
+	// carrier is true for code of a client library, or of a wrapper around it. The statement may then be in a frame
+	// further outward.
 	carrier bool
-	// pool is the role of the receiver in a pool of threads.
+	// pool is what the receiver of the code's method is for a pool of threads.
 	pool poolRole
 }
 
@@ -29,13 +31,15 @@ type candidate struct {
 	ask   asker
 }
 
-// asker returns the statement in the word at an address, or "" if it holds none. self is the receiver of the method.
+// asker reads the statement in the variable at an address. It returns "" if the variable holds none. self is the
+// receiver of the method.
 type asker func(f *statements, self uint64, at attach.Address) string
 
-// receiver stands for the frame's receiver in candidate.local, where else a variable's number is.
+// receiver is the value of candidate.local if the candidate is the frame's receiver and not a variable.
 const receiver = -1
 
-// taskLocals are the names of variables that hold the work of a thread. Read-only.
+// taskLocals are the names of variables that hold a thread's request or job, each with the method that reads it.
+// Read-only.
 var taskLocals = map[string]func(*describer, *code.Scope, *reading) bool{
 	"env":      (*describer).readEnv,       // any Rack server
 	"job_hash": (*describer).readSidekiq,   // Sidekiq::Processor
@@ -44,7 +48,8 @@ var taskLocals = map[string]func(*describer, *code.Scope, *reading) bool{
 	"metajob":  (*describer).readJob,       // Que
 }
 
-// Gems that ask databases and other services, and gems whose code is between such a gem and the system. Read-only.
+// These are gems that send statements to databases and other services. wrapperGems are gems whose code is between such
+// a gem and the system. Read-only.
 var (
 	databaseGems = wordSet(`activerecord active_record pg mysql2 trilogy sqlite3 sequel sequel_pg tiny_tds activerecord-sqlserver-adapter
 		activerecord-oracle_enhanced-adapter activerecord-trilogy-adapter activerecord-postgis-adapter`)
@@ -54,11 +59,11 @@ var (
 	wrapperGems = wordSet(`activesupport active_support connection_pool hiredis hiredis-client net-protocol openssl monitor timeout resolv
 		net-http-persistent async async-pool async-io io-event datadog ddtrace newrelic_rpm sentry-ruby sentry-ruby-core sentry-rails elastic-apm
 		skylight scout_apm appsignal rack-mini-profiler`)
-	// wrapperFiles are files of the standard library. Read-only.
+	// wrapperFiles are the files of the standard library that also count as wrappers. Read-only.
 	wrapperFiles = []string{"/net/protocol.rb", "/openssl/", "/monitor.rb", "/timeout.rb", "/socket.rb", "/resolv"}
 )
 
-// role is the part that code plays when a thread asks a server.
+// role is what a piece of code is for when a thread sends a statement or command to a server.
 type role uint8
 
 const (
@@ -70,7 +75,7 @@ const (
 	roleWrapper
 )
 
-// roleOf returns the role of code by its origin.
+// roleOf returns the role of a piece of code. It depends on the code's origin, gem and path.
 func roleOf(origin sampler.Origin, gem, path string) role {
 	switch {
 	case origin == sampler.OriginCore:
@@ -85,7 +90,7 @@ func roleOf(origin sampler.Origin, gem, path string) role {
 			}
 		}
 		return roleOther
-	// log_subscriber may hold variables of the last request
+	// log_subscriber may hold variables of the last request. So its code counts as other code.
 	case origin != sampler.OriginGem, strings.Contains(path, "log_subscriber"):
 		return roleOther
 	case gem == "rails": // from git: all gems of Rails are in one folder
@@ -147,7 +152,7 @@ func (f *statements) newSite(scope *code.Scope) *site {
 }
 
 // askerOf returns the asker for a variable of a client library's method. It is nil if the variable holds no statement,
-// or only while the statement is being built.
+// or holds it only while the method builds the statement.
 func askerOf(r role, method, path, local string) asker {
 	switch {
 	case r == roleDatabase && local == "sql" && !buildsSQL(method, path):
@@ -167,7 +172,7 @@ func askerOf(r role, method, path, local string) asker {
 	return nil
 }
 
-// buildsSQL reports whether a method of a database's client puts a statement together.
+// buildsSQL reports whether a method of a database's client library builds a statement and does not send it.
 func buildsSQL(method, path string) bool {
 	if strings.Contains(path, "/sequel/") {
 		return !sequelAsks[method]
@@ -179,8 +184,8 @@ func buildsSQL(method, path string) bool {
 var sequelAsks = wordSet(`_execute execute execute_ddl execute_dui execute_insert execute_query exec_query fetch_rows log_connection_yield
 	log_yield query run`)
 
-// performsCommands reports whether a file of a Redis client sends commands to Redis. Other files only build commands,
-// or queue them.
+// performsCommands reports whether the code in a file of a Redis client sends commands to Redis. Code in other files
+// only builds or queues commands.
 func performsCommands(path string) bool {
 	return strings.HasSuffix(path, "/redis/client.rb") || strings.Contains(path, "/redis_client/") && strings.Contains(path, "connection")
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// maxStatement limits the result of SQL, in bytes. "…" replaces the rest.
+// maxStatement limits the result of SQL, in bytes. "…" replaces what is beyond the limit.
 const maxStatement = 300
 
 // maxRawStatement limits the part of a statement that is read, in bytes.
@@ -32,19 +32,20 @@ DISCARD DO DROP END EXEC EXECUTE EXPLAIN FETCH GRANT IMPORT INSERT KILL LISTEN L
 REASSIGN REFRESH REINDEX RELEASE RENAME REPLACE RESET REVOKE ROLLBACK SAVEPOINT SELECT SET SHOW START TABLE TRUNCATE UNLISTEN UPDATE
 USE VACUUM VALUES WITH`)
 
-// secretVerbs begin statements that can have passwords outside of literals, or text in another language. Only the verb
-// of such a statement is shown. Read-only.
+// secretVerbs are the first words of statements that can have passwords outside of literals, or text in another
+// language. ddtop shows only the verb of such a statement. Read-only.
 var secretVerbs = wordSet(`ALTER CREATE SET DO CALL EXECUTE EXEC GRANT REVOKE COPY LOAD NOTIFY PRAGMA PREPARE DECLARE COMMENT IMPORT RESET
 SHOW USE KILL LISTEN UNLISTEN`)
 
-// After prefixVerbs, another statement can follow without a semicolon. One of plainVerbs begins it. Read-only.
+// After one of prefixVerbs, another statement can follow without a semicolon. It begins with one of plainVerbs.
+// Read-only.
 var (
 	prefixVerbs = wordSet(`EXPLAIN DESCRIBE ANALYZE BEGIN START END`)
 	plainVerbs  = wordSet(`SELECT INSERT UPDATE DELETE REPLACE MERGE WITH VALUES TABLE`)
 )
 
-// secretWords can be followed by a secret at any position, because T-SQL needs no semicolon between statements.
-// Read-only.
+// secretWords are words after which a secret can follow. They count at any position in a statement, because T-SQL needs
+// no semicolon between statements. Read-only.
 var secretWords = wordSet(`EXEC EXECUTE IDENTIFIED`)
 
 func wordSet(words string) map[string]bool {
@@ -62,8 +63,8 @@ type normalizer struct {
 	at    int
 	out   []string // tokens
 	bytes int
-	// verb is the first word of the current statement, in capitals. It is empty before that word. prefix is true if
-	// another statement may follow without a semicolon.
+	// verb is the first word of the current statement, in capitals. It is empty until this word was read. prefix is
+	// true if another statement may follow without a semicolon.
 	verb   string
 	prefix bool
 }
@@ -167,7 +168,7 @@ func (n *normalizer) token() {
 	}
 }
 
-// literal replaces size bytes of the input that must not be shown.
+// literal skips size bytes of the input, which must not be shown, and writes "?" instead.
 func (n *normalizer) literal(size int) {
 	n.at += size
 	n.emit("?")
@@ -203,8 +204,8 @@ func (n *normalizer) word() {
 	n.emit(w)
 }
 
-// plainName reports whether a word can be a name that a person chose. It must be ASCII, not long, and not mostly
-// digits as tokens are.
+// plainName reports whether a word can be a name that a programmer has chosen. It must be ASCII, not long, and not
+// mostly digits, as tokens are.
 func plainName(w string) bool {
 	if len(w) > 63 {
 		return false
@@ -253,7 +254,7 @@ func (n *normalizer) emit(token string) {
 	n.bytes += len(token) + 1
 }
 
-// inList reports whether the last token is "(". Only then the literals after it are merged: (1, 2) to (?).
+// inList reports whether the last token is "(". Literals are merged only directly after it: (1, 2) becomes (?).
 func inList(out []string) bool { return len(out) > 0 && out[len(out)-1] == "(" }
 
 func (n *normalizer) text() string {

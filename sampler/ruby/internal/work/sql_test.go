@@ -56,7 +56,8 @@ func TestSQL(t *testing.T) {
 	}
 }
 
-// FuzzSQL: a secret in any kind of quotation is never shown, whatever surrounds it in the statement.
+// FuzzSQL puts a secret into any kind of quotation. It must never be shown, whatever comes before and after it in the
+// statement.
 func FuzzSQL(f *testing.F) {
 	f.Add("SELECT a FROM t WHERE b = ", " AND c = 1")
 	f.Add("SELECT 'x', ", "")
@@ -69,7 +70,8 @@ func FuzzSQL(f *testing.F) {
 		if strings.Contains(before, secret) || strings.Contains(after, secret) {
 			return
 		}
-		// The text in front of the quotation leaves no quotation open, by the rules of any database.
+		// Remove these characters from the text before the quotation. It then leaves no other quotation open, by the
+		// rules of any database.
 		for _, c := range []string{"'", `"`, "`", "$", "/", "*", "-", "#", "[", `\`} {
 			if strings.Contains(before, c) {
 				before = strings.ReplaceAll(before, c, " ")

@@ -9,11 +9,11 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestHostileSQL: if "hunter2" is a value for one database at least, ddtop does not show it. The statements use the
-// syntax of several databases.
+// TestHostileSQL passes statements in the syntax of several databases. If "hunter2" is a value by the rules of at least
+// one database, it must not be shown.
 func TestHostileSQL(t *testing.T) {
 	for sql, want := range map[string]string{
-		// Dollar quotes of PostgreSQL, after blanks, tags and numbers.
+		// Dollar quotes of PostgreSQL: with and without a tag, and after blanks or numbers.
 		"SELECT $$ hunter2 it $$, a FROM t":          "SELECT ?, a FROM t",
 		"SELECT $q$ my hunter2 x $q$, a FROM t":      "SELECT ?, a FROM t",
 		"SELECT 1$$ hunter2 $$ FROM t":               "SELECT ? …",
@@ -24,8 +24,8 @@ func TestHostileSQL(t *testing.T) {
 		"SELECT a$b$ , hunter_col FROM t":            "SELECT a$b$, hunter_col FROM t",
 		"SELECT '' || $q$ 'hunter2 $q$, a":           "SELECT ? || ? …",
 		"SELECT a FROM t WHERE b = $$a$$ -- hunter2": "SELECT a FROM t WHERE b = ?",
-		// Comments can be nested in PostgreSQL, but not in MySQL and SQLite. A comment can be code in MySQL. Each of #
-		// and -- begins a comment in some databases only.
+		// Comments. PostgreSQL nests them, but MySQL and SQLite do not. In MySQL, some comments are executed as code.
+		// Each of # and -- begins a comment only in some databases.
 		"SELECT a /* /* */ 'x */ hunter2' FROM t":      "SELECT a …",
 		"SELECT a /* x /* y */ hunter2 */ FROM t":      "SELECT a …",
 		"SELECT a /*! '*/ hunter2' */ FROM t":          "SELECT a …",
@@ -68,7 +68,7 @@ func TestHostileSQL(t *testing.T) {
 		"\xff\xfeS\x00E\x00L\x00":                                "",
 		"SELECT\u00a0hunter2":                                    "",
 		"\ufeffSELECT hunter2":                                   "",
-		// Double quotes are strings in MySQL, and in SQLite if no column has this name.
+		// Text in double quotes is a string in MySQL. It is also a string in SQLite, if no column has this name.
 		`SELECT a FROM t WHERE b IS NOT DISTINCT FROM "hunter2"`: "SELECT a FROM t WHERE b IS NOT DISTINCT FROM ?",
 		`SELECT a FROM t ORDER BY "hunter2" = b DESC`:            "SELECT a FROM t ORDER BY ? = b DESC",
 		`SELECT a FROM t GROUP BY "b", c ORDER BY "b" DESC`:      "SELECT a FROM t GROUP BY b, c ORDER BY b DESC",
@@ -79,7 +79,7 @@ func TestHostileSQL(t *testing.T) {
 		`INSERT INTO t SET a = "hunter2"`:                        "INSERT INTO t SET a = ?",
 		`INSERT INTO "jane@example.com" VALUES ("hunter2")`:      "INSERT INTO ? VALUES (?)",
 		`SELECT CONCAT("a", "hunter2") FROM "t" AS "hunter2"`:    "SELECT CONCAT(?) FROM t AS ?",
-		// Secrets without quotes, and statements that contain them.
+		// Secrets without quotes, and the kinds of statements that contain them.
 		"ALTER USER me PASSWORD hunter2":                 "ALTER",
 		"(ALTER USER me PASSWORD hunter2)":               "(ALTER …",
 		"BEGIN; ALTER USER me PASSWORD hunter2; COMMIT":  "BEGIN; ALTER …",
@@ -117,7 +117,7 @@ func TestHostileSQL(t *testing.T) {
 	}
 }
 
-// TestSQLCutAnywhere: if a statement is cut at any place, by its length or by its reader, the rest of a literal is not
+// TestSQLCutAnywhere cuts a statement at each place, as its limit or its reader may do. No part of a literal may be
 // shown.
 func TestSQLCutAnywhere(t *testing.T) {
 	const sql = `SELECT "t"."a", 'it''s hunter2', E'hunter2', $$ hunter2 $$, $q$hunter2$q$, "x hunter2", U&'hunter2' /* hunter2 */ FROM t -- hunter2` +
@@ -150,7 +150,7 @@ type dialect struct {
 	dashNeedsSpace, dollar, nested, carriageReturn   bool
 }
 
-// dialects are the dialects of the databases whose clients ddtop knows. They must not be changed.
+// dialects are the dialects of those databases whose client libraries ddtop knows. They must not be changed.
 var dialects = []dialect{
 	{name: "PostgreSQL", dollar: true, nested: true, carriageReturn: true},
 	{name: "MySQL", backslash: true, doubleIsString: true, ident: true, hash: true, dashNeedsSpace: true},
@@ -159,8 +159,8 @@ var dialects = []dialect{
 	{name: "T-SQL", brackets: true, nested: true},
 }
 
-// code returns sql with blanks in place of everything that is a literal or a comment in the dialect. Names in quotes
-// stay.
+// code returns sql with blanks in place of everything that is a literal or a comment in the dialect. It keeps names in
+// quotes.
 func (d *dialect) code(sql string) string {
 	b := []byte(sql)
 	blank := func(from, to int) int {
@@ -169,7 +169,7 @@ func (d *dialect) code(sql string) string {
 		}
 		return to
 	}
-	// end returns the place behind the end of a quotation. A doubled quote does not end it.
+	// end returns the index after the end of a quotation that continues at i. A doubled quote does not end it.
 	end := func(i int, quote byte, backslash bool) int {
 		for ; i < len(b); i++ {
 			switch {
@@ -252,10 +252,10 @@ func (d *dialect) code(sql string) string {
 	return string(b)
 }
 
-// sayings returns the i-th made-up word. A made-up statement has each word once.
+// sayings returns the i-th made-up word. Each word occurs only once in a made-up statement.
 func sayings(i int) string { return "zz" + strings.Repeat(string(rune('a'+i%26)), 2+i/26) + "zz" }
 
-// checkSayings fails if a shown word is code in some databases, but not in all.
+// checkSayings fails if SQL shows a made-up word that is a literal or a comment in one of the dialects.
 func checkSayings(t *testing.T, sql string) {
 	t.Helper()
 	got := SQL(sql, false)
@@ -275,8 +275,8 @@ func checkSayings(t *testing.T, sql string) {
 	}
 }
 
-// TestSQLAllDatabasesAgree: if ddtop shows a part of a random statement, this part is a name or keyword in every
-// database.
+// TestSQLAllDatabasesAgree makes random statements. What ddtop shows of them must be a name or a keyword by the rules
+// of every database.
 func TestSQLAllDatabasesAgree(t *testing.T) {
 	pieces := []string{"'", "'", `"`, "`", "$$", "$q$", "$", "/*", "*/", "--", "-- ", "#", "#>", "\n", "\r", "\r\n", "[", "]", `\`, `\\`, "E'", "N'", "1", ", ", " = ",
 		"(", ")", " FROM ", " WHERE ", ":", "::", "@", "?", "/*!", "!", ";", "; SELECT ", ".", "-", " "}
@@ -308,8 +308,8 @@ func TestSQLAllDatabasesAgree(t *testing.T) {
 	}
 }
 
-// FuzzSQLAllDatabasesAgree is like TestSQLAllDatabasesAgree, for a fuzzer's statements. Each letter z stands for a
-// word.
+// FuzzSQLAllDatabasesAgree does the same as TestSQLAllDatabasesAgree with statements from a fuzzer. Each letter z in
+// them becomes a made-up word.
 func FuzzSQLAllDatabasesAgree(f *testing.F) {
 	for _, s := range []string{"z 'z' , z", "$$ z $$ z", "z # z, 'z\nz' z", "/* /* z */ 'z */ z'", "q'[z's z]' z", `z "z" 'z\' z' z`, "z -- z\r 'z\nz'", "[z's], 'z' z"} {
 		f.Add(s)

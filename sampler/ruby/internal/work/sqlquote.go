@@ -2,17 +2,18 @@ package work
 
 import "strings"
 
-// openers are characters that begin a token, such as a string, that can continue in the next line.
+// openers are characters that begin a token, such as a string, that may not end in the same line.
 const openers = "'\"`$[\\"
 
-// opens reports whether a database that reads text as code may find a token in it that ends behind the text.
+// opens reports whether a token may begin in text and end after it. This matters because a database may read the text
+// as code, although it is a quotation for another database.
 func opens(text string) bool {
 	return strings.ContainsAny(text, openers+"#") || strings.Contains(text, "--") || strings.Contains(text+"*", "/*")
 }
 
-// lineComment skips a comment up to the end of its line. Some databases do not take this text for a comment, and
-// others end it at a carriage return (PostgreSQL). So if a token may begin in the line and continue after it, the rest
-// of the statement is hidden.
+// lineComment skips a comment up to the end of its line. For some databases this text is no comment, and for PostgreSQL
+// it ends at a carriage return. So if a token may begin in the line and continue after it, lineComment hides the
+// remaining statement.
 func (n *normalizer) lineComment(size int, sure bool) {
 	line, _, more := strings.Cut(n.in[n.at+size:], "\n")
 	code := strings.TrimSuffix(line, "\r")
@@ -29,9 +30,9 @@ func (n *normalizer) lineComment(size int, sure bool) {
 	}
 }
 
-// comment skips a comment. The remaining statement is hidden if the comment does not end. It is also hidden if the
-// comment contains the beginning of another one, because databases differ in whether comments nest. MySQL executes
-// code in some comments. If this code has quotations, the remaining statement is hidden.
+// comment skips a comment. It hides the remaining statement in three cases. The comment does not end. The comment
+// contains the beginning of another one: databases differ in whether comments nest. Or it is a comment that MySQL
+// executes as code, and this code has quotations.
 func (n *normalizer) comment() {
 	text, _, ended := strings.Cut(n.in[n.at+2:], "*/")
 	code := strings.HasPrefix(text, "!") || strings.HasPrefix(text, "M!")
@@ -42,8 +43,8 @@ func (n *normalizer) comment() {
 	n.at += len("/*") + len(text) + len("*/")
 }
 
-// brackets reads a name in square brackets (SQLite, T-SQL), or the elements of a PostgreSQL array. If a quotation in
-// the brackets may not end in them, the rest is hidden.
+// brackets reads a name in square brackets (SQLite, T-SQL), or the elements of a PostgreSQL array. If a quotation may
+// begin in the brackets and end after them, it hides the remaining statement.
 func (n *normalizer) brackets() {
 	text, _, ended := strings.Cut(n.in[n.at+1:], "]")
 	if !ended || strings.Count(text, "'")%2 != 0 || opens(strings.ReplaceAll(text, "'", "")) {
@@ -55,7 +56,7 @@ func (n *normalizer) brackets() {
 }
 
 // quotation reads a string in single quotes. skip is the number of bytes before its text. Databases and their settings
-// differ in whether a backslash escapes the quote. If the two interpretations differ, the remaining statement is
+// differ in whether a backslash escapes a quote. If this makes a difference for the string, the remaining statement is
 // hidden.
 func (n *normalizer) quotation(skip int) {
 	n.at += skip
@@ -63,7 +64,8 @@ func (n *normalizer) quotation(skip int) {
 	n.through('\'')
 }
 
-// through moves past the end of a quotation. If a backslash makes the end unclear, it hides the rest of the statement.
+// through moves past the end of a quotation. If a backslash makes it unclear where the quotation ends, it hides the
+// remaining statement.
 func (n *normalizer) through(quote byte) {
 	for n.at < len(n.in) {
 		switch {
@@ -82,8 +84,8 @@ func (n *normalizer) through(quote byte) {
 	n.cut = true
 }
 
-// doubleQuoted reads a token in double quotes. It is a name in PostgreSQL and SQLite, and a string in MySQL. It is
-// shown only if it looks like the name of a table or a column and stands where such a name can be.
+// doubleQuoted reads text in double quotes. It is a name in PostgreSQL and SQLite, and a string in MySQL. It is shown
+// only under two conditions: it looks like the name of a table or a column, and only a name can be in this place.
 func (n *normalizer) doubleQuoted() {
 	if n.nameExpected() {
 		n.name('"')
@@ -94,9 +96,9 @@ func (n *normalizer) doubleQuoted() {
 	n.through('"')
 }
 
-// nameExpected reports whether a quotation in double quotes can only be a name. This is so next to a dot, after a word
-// that a table or a column follows, or where UPDATE sets a column. After an operator or in a call's arguments it may
-// be MySQL's string: TRIM(BOTH FROM "x").
+// nameExpected reports whether text in double quotes can only be a name in this place. This is so next to a dot, after
+// a word that a table or a column follows, or where UPDATE sets a column. After an operator or in a call's arguments,
+// it may be a string of MySQL: TRIM(BOTH FROM "x").
 func (n *normalizer) nameExpected() bool {
 	last := n.last(1)
 	if last == "" {
@@ -131,8 +133,8 @@ func (n *normalizer) last(i int) string {
 	return strings.ToUpper(n.out[len(n.out)-i])
 }
 
-// listEnds reports whether an expression of ORDER BY or GROUP BY ends before rest. If it continues, it may be a
-// comparison with a string.
+// listEnds reports whether an expression in ORDER BY or GROUP BY ends before rest. If the expression continues, it may
+// compare a column with a string.
 func listEnds(rest string) bool {
 	rest = strings.TrimLeft(rest, " \t\r\n")
 	if rest == "" || strings.IndexByte(",);", rest[0]) >= 0 {
@@ -145,10 +147,11 @@ func listEnds(rest string) bool {
 	return listWords[strings.ToUpper(rest[:i])]
 }
 
-// listWords may follow a list of columns to sort or group by. Read-only.
+// listWords are words that may follow the list of columns in ORDER BY or GROUP BY. Read-only.
 var listWords = wordSet("ASC DESC LIMIT OFFSET FETCH FOR HAVING ORDER UNION NULLS")
 
-// inCall reports whether the current token is in parentheses, such as a call's, that do not begin with SELECT.
+// inCall reports whether the current token is in parentheses that do not begin with SELECT, such as the parentheses of
+// a call.
 func (n *normalizer) inCall() bool {
 	depth := 0
 	for i := len(n.out) - 1; i >= 0; i-- {
@@ -173,7 +176,7 @@ func (n *normalizer) behind(word string) bool {
 	return false
 }
 
-// name reads a quoted name, and writes it without its quotes. If it is not a plain name, it writes "?".
+// name reads a name in quotes, and writes it without the quotes. If the text is not a plain name, it writes "?".
 func (n *normalizer) name(quote byte) {
 	n.at++
 	from := n.at
@@ -194,8 +197,9 @@ func (n *normalizer) name(quote byte) {
 	}
 }
 
-// dollar reads $1, and PostgreSQL's strings in dollar quotes: $$ … $$ and $tag$ … $tag$. Other databases read these as
-// names. So if a token may begin in the content and continue after it, the remaining statement is hidden.
+// dollar reads $1, or a string of PostgreSQL in dollar quotes: $$ … $$ or $tag$ … $tag$. Other databases read these
+// quotes as names, and the string's text as code. So if a token may begin in the text and continue after it, dollar
+// hides the remaining statement.
 func (n *normalizer) dollar() {
 	n.emit("?")
 	i := n.at + 1

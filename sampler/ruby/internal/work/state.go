@@ -10,18 +10,19 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Frames are the control frames of a thread's stack. They come from copies of the stack that were found to agree.
+// Frames are the control frames of a thread's stack. Several copies of the stack were made, and the frames are the same
+// in them.
 type Frames struct {
 	// EC is the execution context. CFP is the address of the innermost frame. InnermostAt is the address of the word
 	// in the execution context that holds CFP. End is the end of the VM stack.
 	EC, InnermostAt, CFP, End attach.Address
-	// Leads are the words that prove that the stack is the thread's: the thread runs the stack's fiber, or runs a
-	// fiber that this fiber has resumed.
+	// Leads are the words that prove that the stack belongs to the thread: the thread runs the stack's fiber, or runs a
+	// fiber that the stack's fiber has resumed.
 	Leads []Lead
 	// Raw are the frames, innermost first. The last one is Ruby's dummy frame. Size is one frame's size in bytes.
 	Raw  []byte
 	Size int
-	// Stack is the decoded stack. Thread is the thread that has it, or zero for a suspended fiber.
+	// Stack is the ID of the decoded stack. Thread is the thread that runs it, or zero for a suspended fiber.
 	Stack  sampler.StackID
 	Thread sampler.ThreadID
 	// Partial is true if inner frames were left out, so that the first frame in Raw is not the innermost. Truncated is
@@ -31,38 +32,40 @@ type Frames struct {
 	// stack changes.
 	Handlers int
 	Version  uint64
-	// NowNS is the time of the sample of these frames. SinceNS is a time before they were read. Both are
+	// NowNS is the time of the sample with these frames. SinceNS is a time before the frames were read. Both are
 	// CLOCK_MONOTONIC in ns.
 	NowNS, SinceNS int64
-	// BornNS and ByNS are times before and after the begin of new work that a search finds, CLOCK_MONOTONIC in ns. At
-	// BornNS the execution context was read or did not exist yet. It is zero if not known. If ByNS is zero, NowNS
-	// counts instead.
+	// BornNS and ByNS limit when new work began that a search finds in these frames. They are CLOCK_MONOTONIC in ns.
+	// BornNS is a time before the work began: the execution context was read then, or did not exist yet. It is zero if
+	// no such time is known. ByNS is a time after the work began. If it is zero, NowNS is used instead.
 	BornNS, ByNS int64
 }
 
-// Lead is the address of a word of the target that leads to a stack, and the value of the word. If the value changes,
-// the word leads elsewhere: the memory of a fiber that has ended is reused, also by fibers of other threads.
+// Lead is a word of the target that leads to a stack: its address, and the value that it must have. If the value has
+// changed, the word leads to something else. The memory of a fiber that has ended is reused, also by fibers of other
+// threads.
 type Lead struct{ At, Says attach.Address }
 
-// outer returns the j-th frame from the outside, and its address. The frame 0 is the dummy frame.
+// outer returns the j-th frame and its address, counted from the outermost. Frame 0 is the dummy frame.
 func (f *Frames) outer(j int) (frame []byte, at attach.Address) {
 	i := len(f.Raw) - (j+1)*f.Size
 	return f.Raw[i : i+f.Size], f.End - attach.Address((j+1)*f.Size)
 }
 
-// inner returns the address of the i-th frame from the innermost.
+// inner returns the address of the i-th frame, counted from the innermost, which is frame 0.
 func (f *Frames) inner(i int) attach.Address { return f.CFP + attach.Address(i*f.Size) }
 
 func selfOf(frame []byte) uint64 { return view.U64(frame[code.FrameSelf:]) }
 
 func (f *Frames) count() int { return len(f.Raw) / f.Size }
 
-// State keeps the results of searches for a thread's work from tick to tick. The zero value has none.
+// State keeps the results of searches for a thread's work from tick to tick. The zero value has no results.
 type State struct {
-	// ec is the execution context of the last search, which was not before lookedNS. It is zero if there was none.
+	// ec is the execution context of the last search. It is zero if there was no search. The search was not before
+	// lookedNS.
 	ec       attach.Address
 	lookedNS int64
-	// listedNS is when the frames were last searched for Queues. It is zero if never.
+	// listedNS is when the frames were last searched for Queues. It is zero if they were never searched.
 	listedNS int64
 
 	// task is the thread's request or job. It is nil if it is not known. outer are the frames outward of the task's
@@ -74,7 +77,7 @@ type State struct {
 	anew bool
 	// from is the memory that task was read from.
 	from heap.Watch
-	// bare are the outermost frames of the context bareEC if none of their variables can name work.
+	// bare are those outermost frames of the context bareEC that were searched, and whose variables cannot hold work.
 	bare   []byte
 	bareEC attach.Address
 
@@ -85,40 +88,43 @@ type State struct {
 	askedText string
 	askedAt   attach.Address
 	askedFrom heap.Watch
-	// askedFrame is the frame that has the variable.
+	// askedFrame is the frame to which the variable at askedAt belongs.
 	askedFrame liveFrame
 
 	handled handled
 
-	// generation is the Dictionary's generation in which the IDs are valid.
+	// generation is the generation of the Dictionary in which the IDs asked and handled.id are valid.
 	generation sampler.Generation
 	serving    sampler.Serving
-	// idle is true if no frame named work in the last search. unread is true if the search could not read the frames.
+	// idle is true if the last search succeeded and found no work. unread is true if the search failed.
 	idle, unread bool
 }
 
 // Of reports whether the last search was for the execution context ec.
 func (s *State) Of(ec attach.Address) bool { return s.ec == ec }
 
-// Serving is the result of the last search.
+// Serving returns what the last search found.
 func (s *State) Serving() sampler.Serving { return s.serving }
 
-// Plan adds to ranges the memory from which the last result was read. The caller then reads it again.
+// Plan adds to ranges the memory from which the last results were read. The caller then reads it again, together with
+// its own ranges.
 func (s *State) Plan(ranges []attach.Range) []attach.Range {
 	return s.handled.from.Plan(s.askedFrom.Plan(s.from.Plan(ranges)))
 }
 
-// Unplan notes that this tick has not read the ranges of Plan, because the call failed or another call was made.
+// Unplan notes that this tick has not read the ranges that Plan added, because the call failed or another call was
+// made.
 func (s *State) Unplan() {
 	s.from.Unplan()
 	s.askedFrom.Unplan()
 	s.handled.from.Unplan()
 }
 
-// Lost clears the work, because the thread's stack is not known. The request may continue.
+// Lost clears the work. It is called if the thread's stack is not known. The request or job may still go on, so State
+// keeps the task.
 func (s *State) Lost() { s.serving, s.idle, s.unread = sampler.Serving{}, false, true }
 
-// Unread reports whether the last search could not find out what the thread works for.
+// Unread reports whether the thread's work is unknown because the last search failed.
 func (s *State) Unread() bool { return s.unread && s.serving.Work == 0 }
 
 // Task returns the request or job that the last search found. ok is false if it found none.
@@ -129,8 +135,8 @@ func (s *State) Task() (t TaskID, ok bool) {
 	return TaskID{s.task.key.hash, s.task.identity}, true
 }
 
-// LookedNS returns a time not later than the last successful search for the work of the context ec, CLOCK_MONOTONIC in
-// ns. It is zero if the last search was for another context, or if no search succeeded.
+// LookedNS returns a time at or before the last successful search for work in the context ec, CLOCK_MONOTONIC in ns. It
+// is zero if the last search was in another context, or if no search has succeeded.
 func (s *State) LookedNS(ec attach.Address) int64 {
 	if s.ec != ec {
 		return 0
@@ -138,15 +144,15 @@ func (s *State) LookedNS(ec attach.Address) int64 {
 	return s.lookedNS
 }
 
-// StandsStill records that a thread has not moved between fromNS and toNS. If its context ec was searched at fromNS or
-// later, the result is still valid at toNS.
+// StandsStill notes that a thread did not run between fromNS and toNS. If its context ec was searched at fromNS or
+// later, the result of the search is still valid at toNS.
 func (s *State) StandsStill(ec attach.Address, fromNS, toNS int64) {
 	if s.ec == ec && s.lookedNS >= fromNS {
 		s.lookedNS = toNS
 	}
 }
 
-// TaskID identifies the Hash of a request or a job.
+// TaskID identifies a request or a job by its Hash.
 type TaskID struct {
 	hash     uint64
 	identity [identityWords]uint64
@@ -155,16 +161,16 @@ type TaskID struct {
 // Hash returns the address of the Ruby Hash of a request or job, such as the Rack environment.
 func (t *TaskID) Hash() uint64 { return t.hash }
 
-// Alike reports whether two results are of the same request or job. They may come from variables of different fibers.
+// Alike reports whether two TaskIDs are of the same request or job. Two fibers can have it in a variable each.
 func (t *TaskID) Alike(o *TaskID) bool { return t.hash == o.hash && alike(&t.identity, &o.identity) }
 
-// Idle reports whether the last search found no work, neither in the running fiber nor in a trace. Then a fiber that
-// has resumed the running fiber may have work (LookOutward).
+// Idle reports whether the last search found no work, neither in the running fiber's frames nor in a trace. In this
+// case a fiber that has resumed the running fiber may have work (LookOutward).
 func (s *State) Idle() bool { return s.idle && s.serving.Work == 0 }
 
-// frameWords is the number of bytes of a control frame that stay the same while it runs: its code, its receiver and
-// its environment, from FrameISeq on. (The environment moves to the heap when a block keeps it. Then the frame is
-// searched again.)
+// frameWords is the number of bytes of a control frame that stay the same while the frame runs. They begin at
+// FrameISeq, and have its code, its receiver and its environment. (The environment moves to the heap when a block keeps
+// it. The frame is then searched again.)
 const frameWords = code.FrameEP + 8 - code.FrameISeq
 
 func wordsOf(frame []byte) (w [frameWords]byte) {
@@ -182,7 +188,7 @@ func (s *State) sameFrames(f *Frames) bool {
 	return wordsOf(f.Raw[at:at+f.Size]) == s.words
 }
 
-// keepFrames remembers the j-th frame from the outside, and the frames outward of it.
+// keepFrames stores in s the j-th frame, counted from the outermost, and the frames outward of it.
 func (s *State) keepFrames(f *Frames, j int) {
 	frame, _ := f.outer(j)
 	s.outer = append(s.outer[:0], f.Raw[len(f.Raw)-j*f.Size:]...)

@@ -7,31 +7,32 @@ import (
 )
 
 const (
-	// maxTasks limits the requests and jobs that are remembered, including the ones that waiting fibers have.
+	// maxTasks limits how many requests and jobs are remembered, including the tasks of suspended fibers.
 	maxTasks = 4096
-	// identityWords is the number of values of a request's environment or a job's Hash that distinguish it from
-	// others.
+	// identityWords is how many values identify a task. They are values in a request's environment or a job's Hash, and
+	// distinguish it from other tasks.
 	identityWords = 7
-	// identityText is the index of the identity word that is computed from a text. It is needed because another task
-	// can later get the address of the text's object.
+	// identityText is the index of the identity word that is a checksum of a text. The other words are addresses of
+	// objects. The checksum is needed because a later task can have objects at the same addresses.
 	identityText = identityWords - 1
 )
 
-// taskKey identifies a task by its fiber and its Hash. Both can be reused for another task later. (The address of the
-// variable is not in the key, because it changes while a task runs: a block that is kept moves the variables of its
-// method to the heap.)
+// taskKey identifies a task by its execution context and the address of its Hash. A later task can have the same key.
+// (The address of the variable is not in the key, because it changes while a task runs. If a program keeps a block, the
+// variables of the block's method move to the heap.)
 type taskKey struct {
 	ec   attach.Address
 	hash uint64
 }
 
-// leastIdentity distinguishes requests whose environments have none of the usual identifying values. It is zero for
-// other requests. path is the object PATH_INFO. script is a checksum of SCRIPT_NAME, and whole is a checksum of both
-// texts together. They are as first seen: a program that mounts an application moves the path's beginning from
-// PATH_INFO to SCRIPT_NAME, and back.
+// leastIdentity distinguishes requests whose environments have none of the usual identifying values. For all other
+// requests it is zero. path is the object PATH_INFO. script is a checksum of SCRIPT_NAME, and whole is a checksum of
+// both texts together. All have the values of the first reading: a program that mounts an application moves the path's
+// beginning from PATH_INFO to SCRIPT_NAME, and back.
 type leastIdentity struct{ path, script, whole uint64 }
 
-// alike reports whether a and b are of one request: the path is the same object, or its beginning was moved.
+// alike reports whether a and b are of the same request. They are if PATH_INFO is the same object, or if only the
+// beginning of the path has moved.
 func (a *leastIdentity) alike(b *leastIdentity) bool {
 	return a.path == b.path || a.whole == b.whole && a.script != b.script
 }
@@ -39,33 +40,34 @@ func (a *leastIdentity) alike(b *leastIdentity) bool {
 // task is a request or a job in progress.
 type task struct {
 	key taskKey
-	// identity are words of values that do not change while the task runs. They are needed because a Hash and a
-	// variable are reused for the next task.
+	// identity are words that stay the same while the task runs. They are needed because the next task can use the same
+	// Hash and the same variable.
 	identity [identityWords]uint64
 	least    leastIdentity
 	work     sampler.Work
-	// proof identifies copies of the task's environment (lookForCopy). copied is the route that a copy had, looks the
-	// number of searches. guessed is true if the task's route is only the pattern of its path.
+	// proof identifies copies of the task's environment (lookForCopy). copied is the route that was found in a copy,
+	// and looks is the number of searches for a copy. guessed is true if the task's route is only the pattern of its
+	// path.
 	proof   requestProof
 	guessed bool
 	copied  string
 	looks   uint
-	// guess is the task's name made of method and path.
+	// guess is a name for the task that is made of its method and path.
 	guess string
-	// id is the ID of work in the Dictionary's generation.
+	// id is the ID of work in the Dictionary. It is valid in the Dictionary's generation with the number generation.
 	id         sampler.WorkID
 	generation sampler.Generation
-	// unread is the copied environment of a request that was not read yet. It is nil for all others.
+	// unread is the copied environment of a request that is known only from this copy. It is nil for all other tasks.
 	unread *Copied
-	// seenNS is when the task was seen last.
+	// seenNS is the last time at which the task was seen to run.
 	seenNS int64
 }
 
 // reading is the result of reading a task's Hash.
 type reading struct {
-	// slot is the address of the variable that holds the Hash. seen is nil, or memory that was just read. If the
-	// variable is in seen, it is not read again, only confirmed later with the rest. copied is the address of the Hash
-	// if it is known without a variable, else 0.
+	// slot is the address of the variable that holds the Hash. seen is nil, or memory that was read just before. If it
+	// contains the variable, the variable is not read again, but only confirmed later together with everything else.
+	// copied is the address of the Hash if it is known without a variable. Otherwise it is 0.
 	slot     attach.Address
 	seen     *heap.Watch
 	copied   uint64
@@ -74,10 +76,10 @@ type reading struct {
 	identity [identityWords]uint64
 	least    leastIdentity
 	endpoint string
-	// path is the pattern of the path that endpoint was made of. It is empty if a framework has named the route.
+	// path is the pattern of the path from which endpoint was made. It is empty if a framework has named the route.
 	path string
-	// guess is the name of a request made of its method and path, and pattern is its Work.Path. failed is set while
-	// Rails answers the request's exception.
+	// guess is a name for a request that is made of its method and path. pattern is its Work.Path. failed is true while
+	// Rails renders the error page for an exception of the request.
 	guess, pattern string
 	failed         bool
 	proof          requestProof
@@ -85,8 +87,8 @@ type reading struct {
 	values         string
 }
 
-// taskOf returns the task that was read: a known task, or a new one. beforeNS is a time at which the thread did not
-// have the task yet if it is new. beforeNS is zero if no such time is known.
+// taskOf returns the task for a reading. It is a known task or a new one. beforeNS is a time before the task began, if
+// it is new: the thread did not have it then. beforeNS is zero if no such time is known.
 func (f *Finder) taskOf(r *reading, nowNS, beforeNS int64) *task {
 	t := f.tasks[r.key]
 	unread := t != nil && t.unread != nil && t.seenNS >= beforeNS && t.unread.isOf(r)
@@ -123,7 +125,8 @@ func (f *Finder) newTask(r *reading, nowNS, beforeNS int64) *task {
 	return t
 }
 
-// nameOf completes the name in r from what is known of the task, and stores in the task whether the name is guessed.
+// nameOf completes the name in r with what is known about the task. It stores in the task whether its name is only
+// guessed.
 func (t *task) nameOf(r *reading) {
 	named := !t.guessed && t.work.Endpoint != ""
 	t.proof, t.guessed, t.guess = r.proof, r.path != "", r.guess
@@ -151,8 +154,8 @@ func (t *task) same(r *reading) bool {
 	return alike(&t.identity, &r.identity)
 }
 
-// alike reports whether two identities can be of one task. At least one word must be the same in both, and no word may
-// differ. Words that are zero do not count.
+// alike reports whether two identities can belong to the same task. At least one word must be the same in both, and no
+// word may differ. Words that are zero in one of them do not count.
 func alike(a, b *[identityWords]uint64) bool {
 	same := false
 	for i := range a {
@@ -167,7 +170,7 @@ func alike(a, b *[identityWords]uint64) bool {
 	return same
 }
 
-// seen notes that a task is in progress. It interns the task again if the Dictionary may have dropped it.
+// seen notes that a task runs at nowNS. If the Dictionary may have dropped the task's work, seen interns it again.
 func (f *Finder) seen(t *task, nowNS int64) {
 	t.seenNS = nowNS
 	if g := f.dict.Generation(); t.generation != g {
@@ -175,17 +178,18 @@ func (f *Finder) seen(t *task, nowNS int64) {
 	}
 }
 
-// end forgets a task that its thread has left. It is not called for a task whose fiber is only suspended.
+// end forgets a task that has ended. It is not called for a task whose fiber is only suspended.
 func (f *Finder) end(t *task) {
 	if f.tasks[t.key] == t {
 		delete(f.tasks, t.key)
 	}
 }
 
-// tasksKeptNS is how long an unseen task is remembered while there are maxTasks, in ns.
+// tasksKeptNS is how long a task that is not seen again is kept when there is no room for a new task, in ns.
 const tasksKeptNS = 60_000_000_000
 
-// forget makes room for new tasks. It drops those not seen for tasksKeptNS, or all if this is not enough.
+// forget makes room for new tasks. It drops all tasks that were not seen for tasksKeptNS. If this is not enough, it
+// drops all tasks.
 func (f *Finder) forget(nowNS int64) {
 	for key, t := range f.tasks {
 		if nowNS-t.seenNS > tasksKeptNS {

@@ -7,16 +7,16 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// traced is a thread's work by its trace. It is set if neither a request nor a job was found in the thread's frames.
+// traced is a thread's work according to its trace. It is used if the thread's frames have neither a request nor a job.
 type traced struct {
 	task *task
-	// ec is the execution context of the last search, at lookedNS.
+	// ec is the execution context of the last call of Traced, which was at lookedNS.
 	ec       attach.Address
 	lookedNS int64
 }
 
-// Traced sets the work of s to what the thread's trace is about, if the last search found neither a request nor a job.
-// kind and resource come from the tracer. root is the id of the trace's local root span, or zero.
+// Traced sets the work of s to the request or job of the thread's trace, if the last search found neither in the
+// frames. kind and resource come from the tracer. root is the id of the trace's local root span, or zero.
 func (f *Finder) Traced(s *State, kind sampler.WorkKind, resource string, root uint64, fr *Frames) {
 	t := &s.traced
 	method, rest, guessed := served(kind, resource)
@@ -39,7 +39,7 @@ func (f *Finder) Traced(s *State, kind sampler.WorkKind, resource string, root u
 }
 
 // served parses the resource of a tracer's span: "GET /orders/:id", "OrdersController#index", the class of a job. It
-// returns nothing if the resource may be something else. guessed is true if rest is the pattern of a path.
+// returns empty texts if the resource may be anything else. guessed is true if rest is the pattern of a path.
 func served(kind sampler.WorkKind, resource string) (method, rest string, guessed bool) {
 	if kind == sampler.WorkJob {
 		if codeName(resource, ":#._") {

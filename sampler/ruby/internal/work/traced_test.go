@@ -34,7 +34,7 @@ func TestServed(t *testing.T) {
 	}
 }
 
-// Served returns the result of served as one text.
+// Served returns the results of served joined to one text.
 func Served(kind sampler.WorkKind, resource string) string {
 	method, rest, _ := served(kind, resource)
 	return join(method, rest)

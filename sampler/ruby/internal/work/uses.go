@@ -11,35 +11,38 @@ import (
 )
 
 const (
-	// usedFrames limits the frames, from the innermost on, whose code is read to learn what a thread does with a
-	// Queue.
+	// usedFrames limits the frames whose code is read to find out what a thread does with a Queue. They are counted
+	// from the innermost.
 	usedFrames = 8
-	// usesNS is the interval between two searches of a thread's frames while a Queue grows, in ns. It replaces
-	// listsNS. usedNS is how long a thread counts as a user of a Queue after its code was last seen to use it, in ns.
+	// usesNS is used in place of listsNS while a Queue grows: the interval between two searches of a thread's frames,
+	// in ns. usedNS is how long a thread counts as a user of a Queue after ddtop last saw its code use the Queue, in
+	// ns.
 	usesNS, usedNS = int64(3e9), listsNS
-	// grownItems and grownNS are by how much and for how long a Queue must have grown before ddtop searches for the
-	// code that uses it.
+	// grownItems and grownNS are when ddtop begins to search for the code that uses a Queue: it must have grown by
+	// grownItems elements, for grownNS.
 	grownItems, grownNS = 10, int64(1e9)
 )
 
-// putting and taking are the methods that add to a Queue or take from it, also for Arrays that are used as queues.
+// putting are the methods that add an element to a Queue, and taking are the methods that take one. They are also for
+// Arrays that are used as queues.
 var (
 	putting = []string{"<<", "push", "enq", "append", "unshift", "prepend"}
 	taking  = []string{"pop", "shift", "deq"}
 )
 
-// use is when the code of a thread was last seen to put into a Queue or to take from it.
+// use is when ddtop last saw code of a thread that puts elements into a Queue or takes elements from it.
 type use struct{ putNS, tookNS int64 }
 
-// growth is what is known of the length of a Queue. least is the smallest length so far, and leastNS is when the Queue
-// last had it.
+// growth is what ddtop knows about the length of a Queue. least is the smallest length so far, and leastNS is the last
+// time at which the Queue had this length.
 type growth struct {
 	least, leastNS int64
 	grows          bool
 	users          map[sampler.ThreadID]use
 }
 
-// grow notes the length of a Queue, and returns the threads whose code puts into it or takes from it.
+// grow notes the length n of a Queue. It returns the threads whose code only puts elements into the Queue, and the
+// threads whose code only takes elements from it.
 func (l *lists) grow(v uint64, n, now int64) (putters, takers []sampler.ThreadID) {
 	g := l.growthOf(v)
 	if n <= g.least {
@@ -63,7 +66,7 @@ func (l *lists) grow(v uint64, n, now int64) (putters, takers []sampler.ThreadID
 	return putters, takers
 }
 
-// growthOf returns the growth of a Queue. It makes a new one if there is none.
+// growthOf returns the growth of a Queue. It adds a new one for a Queue that has none yet.
 func (l *lists) growthOf(v uint64) *growth {
 	g := l.growths[v]
 	if g == nil {
@@ -76,9 +79,9 @@ func (l *lists) growthOf(v uint64) *growth {
 	return g
 }
 
-// noteUses searches the frames of a thread for code that puts into a Queue that grows, or takes from it. Such code has
-// the Queue in a variable or constant, and calls a method in putting or taking. noteArrays finds code that takes from
-// an Array more exactly, by the receiver of the call.
+// noteUses searches the frames of a thread for code that puts elements into a growing Queue, or takes elements from it.
+// Such code has the Queue in a variable or constant, and calls one of the methods putting or taking. For Arrays,
+// noteArrays finds code that takes elements. It is more exact, because it uses the receiver of the call.
 func (f *Finder) noteUses(id sampler.ThreadID, now int64) {
 	l := &f.lists
 	l.grown = l.grown[:0]
@@ -134,7 +137,8 @@ func (f *Finder) noteUses(id sampler.ThreadID, now int64) {
 	}
 }
 
-// use notes when a thread was last seen to use the Queue. A time of zero in u means not seen, and changes nothing.
+// use notes when a thread was last seen to use the Queue. A time of zero in u means that no such use was seen, and
+// changes nothing.
 func (g *growth) use(id sampler.ThreadID, u use) {
 	if u == (use{}) {
 		return
@@ -146,8 +150,8 @@ func (g *growth) use(id sampler.ThreadID, u use) {
 	g.users[id] = use{max(u.putNS, was.putNS), max(u.tookNS, was.tookNS)}
 }
 
-// reached stores in l.reach the growing Queues that a scope's code uses. It needs the code's operands in l.operands,
-// and must be called within objects.Read.
+// reached stores in l.reach those growing Queues to which a scope's code refers. l.operands must have the operands of
+// this code. reached must be called within objects.Read.
 func (f *Finder) reached(scope *code.Scope) error {
 	l := &f.lists
 	l.reach = l.reach[:0]
@@ -168,7 +172,7 @@ func (f *Finder) reached(scope *code.Scope) error {
 			take(v, nil)
 		}
 	}
-	// Code names a local variable by its distance from the environment's pointer, in words.
+	// In code, the operand for a local variable is its distance from the environment's pointer, in words.
 	local := func(ep, at attach.Address) {
 		if l.operands.Names(uint64(ep-at) / 8) {
 			take(f.objects.View.Word(at))
