@@ -4,7 +4,7 @@ package intern
 
 import "unsafe"
 
-// Generation is the number of a period of use, from 1 on. A value records the last generation in which it was used.
+// Generation is the number of a period of time, from 1 on. A value records the last generation in which it was used.
 type Generation uint32
 
 const (
@@ -25,7 +25,7 @@ type Table[T comparable, ID ~uint32] struct {
 	cost  func(T) int64
 }
 
-// New returns an empty Table. cost returns the memory that a value takes in bytes, without its page.
+// New returns an empty Table. cost returns the memory of a value in bytes, without the page that holds it.
 func New[T comparable, ID ~uint32](cost func(T) int64) Table[T, ID] {
 	return Table[T, ID]{ids: make(map[T]ID), cost: cost}
 }
@@ -49,7 +49,7 @@ func (t *Table[T, ID]) At(id ID) *T {
 // Len returns the number of values that have not been evicted.
 func (t *Table[T, ID]) Len() int { return t.live }
 
-// Last returns the last ID given. It is zero if none was given.
+// Last returns the newest ID. It is zero if the Table has given no ID yet.
 func (t *Table[T, ID]) Last() ID { return ID(t.last) }
 
 // Find returns the ID of a value, and notes that the value is in use now. It returns zero if there is no ID.

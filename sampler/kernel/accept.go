@@ -16,8 +16,8 @@ const (
 	// maxAcceptLinks limits how many descriptors are searched, lowest first (the kernel's order), at 3 µs each.
 	// Listening sockets have low numbers, because a server listens before it accepts connections.
 	maxAcceptLinks = 4096
-	// acceptRest is the pause after a reading, as a multiple of its length. So readings take at most half a percent of
-	// the time.
+	// acceptRest is the pause after a reading, as a multiple of the reading's duration. So readings take at most half a
+	// percent of the time.
 	acceptRest = 200
 	// dropsNS is how long the counters of a network namespace are reused for its other processes, in ns.
 	dropsNS = 500e6
@@ -104,7 +104,7 @@ func (a *accepts) close() {
 	a.diag = nil
 }
 
-// socketsOf returns the inodes of a process's sockets. The result all is false above maxAcceptLinks descriptors.
+// socketsOf returns the inodes of a process's sockets. all is false if it left out descriptors beyond maxAcceptLinks.
 func socketsOf(proc *living) (inodes map[uint64]struct{}, all bool, err error) {
 	dir, err := proc.open("fd")
 	if err != nil {

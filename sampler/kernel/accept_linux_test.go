@@ -152,7 +152,8 @@ func TestAcceptQueueOfNamespace(t *testing.T) {
 		rubytest.Skip(t, "only root may make a network namespace")
 	}
 	unshare, ip := rubytest.Program(t, "unshare", "util-linux"), rubytest.Program(t, "ip", "iproute2")
-	// The same port is used in ddtop's namespace, with a queue of another length.
+	// In ddtop's own namespace, a socket with a queue of another length listens at the same port. If ddtop reads the
+	// wrong namespace, the test fails.
 	here, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -184,7 +185,8 @@ func TestAcceptQueueOfNamespace(t *testing.T) {
 	}
 }
 
-// TestAcceptDrops: ddtop reads the counters of the kernel's table. If the table lacks them, it reads none.
+// TestAcceptDrops: ddtop reads ListenOverflows and ListenDrops from the line TcpExt of the kernel's table. If the table
+// lacks one of them, ddtop reports that they are unknown.
 func TestAcceptDrops(t *testing.T) {
 	table := "TcpExt: SyncookiesSent ListenOverflows ListenDrops TCPPrequeued\nTcpExt: 1 23 42 4\nIpExt: ListenOverflows ListenDrops\nIpExt: 7 8\n"
 	if o, d, ok := parseListenDrops([]byte(table)); o != 23 || d != 42 || !ok {
@@ -197,7 +199,7 @@ func TestAcceptDrops(t *testing.T) {
 	}
 }
 
-// TestDropsAreShared: if several processes share a network namespace, its counters are read once.
+// TestDropsAreShared: if several processes share a network namespace, its counters are read only once in dropsNS.
 func TestDropsAreShared(t *testing.T) {
 	dir, err := openDir("/proc/self")
 	if err != nil {

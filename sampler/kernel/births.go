@@ -23,10 +23,10 @@ type Births struct {
 	allNS int64
 }
 
-// Since returns the living processes that were started since the call before the last, and their parents. So two calls
-// return each process, because the kernel gives out a PID before its task can be found. all is true if processes may
-// be missing, so that the caller has to ask each process for its children. It is true at the first two calls, after
-// the PIDs have begun anew, after more than maxBirths new tasks, and every birthsNS. nowNS is CLOCK_MONOTONIC.
+// Since returns the living processes started since the call before the last, and their parents. So two calls return the
+// same process, because the kernel gives out a PID before its task can be found. all is true if processes may be
+// missing, so that the caller has to ask each process for its children. It is true at the first two calls, after the
+// PIDs began anew, after more than maxBirths new tasks, and every birthsNS. nowNS is CLOCK_MONOTONIC.
 func (b *Births) Since(nowNS int64) (born []Born, all bool) {
 	from := b.before
 	last, ok := lastTask()

@@ -144,8 +144,8 @@ func unescapeMount(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
-// findCPUCgroup returns the path of a process in the hierarchy that limits CPU, from its /proc/PID/cgroup file, and
-// the mount of this hierarchy. That hierarchy is v1's with the cpu controller if there is one, else v2.
+// findCPUCgroup returns the path of a process in the hierarchy that limits CPU, from its /proc/PID/cgroup file, and the
+// mount of this hierarchy. It prefers the hierarchy of v1 that has the cpu controller to hierarchy v2.
 func findCPUCgroup(mounts []cgroupMount, text string) (cgroupMount, string, bool) {
 	var v1, v2 string
 	for controllers, p := range cgroupPaths(text) {

@@ -130,7 +130,7 @@ func Identify(pid int) (Identity, error) {
 			return Identity{}, &Error{"open", path + "/task", err}
 		}
 	}
-	// Exe stays empty if ddtop may not read it. Use it only for comparisons: after an exec the process has another.
+	// Exe stays empty if ddtop may not read it. Use it only for comparisons, because an exec changes it.
 	id.Exe, _ = os.Readlink(exe + "/exe")
 	return id, nil
 }

@@ -14,8 +14,8 @@ type CPULimit struct {
 	File          string
 }
 
-// OwnCPULimit returns the tightest limit of the cgroups that ddtop itself is in, if they are mounted here (v2:
-// cpu.max, v1: cpu.cfs_quota_us). ok is false if no limit is below the machine's CPUs: others delay nothing.
+// OwnCPULimit returns the tightest limit of the cgroups that ddtop itself is in, if they are mounted here (v2: cpu.max,
+// v1: cpu.cfs_quota_us). ok is false if no limit is below the machine's CPUs, because then no limit delays ddtop.
 func OwnCPULimit() (limit CPULimit, ok bool) { return cpuLimit("/proc/self") }
 
 // cpuLimitMilli returns the tightest limit of a process, in thousandths of a CPU. It is zero if there is none. proc is

@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestCPUUse: a process that computes is named with the CPU time of its own CPU clock (clock_getcpuclockid(3)). The
-// target itself is not named.
+// TestCPUUse: the result names a process that computes, with the CPU time that the process's own CPU clock shows
+// (clock_getcpuclockid(3)). The result does not name the target itself.
 func TestCPUUse(t *testing.T) {
 	cmd, _ := startHelper(t, "spin", nil)
 	pid := int32(cmd.Process.Pid)
@@ -36,7 +36,7 @@ func TestCPUUse(t *testing.T) {
 			t.Skip("the helper had no CPU for a minute")
 		}
 	}
-	// User and system time are each counted in ticks of 10 ms.
+	// /proc counts user time and system time each in ticks of 10 ms, so the sum may lack 20 ms.
 	least := used() - after - 20e6
 	began := time.Now()
 	x := u.read(3e9, 0)
@@ -63,8 +63,8 @@ func TestCPUUse(t *testing.T) {
 	}
 }
 
-// TestCPUUseByName: processes of one name count as one user, without the target. The process with the most CPU time is
-// named.
+// TestCPUUseByName: processes with the same name count as one user of the CPUs. The target does not count. The PID of
+// the user belongs to the process with the most CPU time.
 func TestCPUUseByName(t *testing.T) {
 	user := func(pid int32, name string, ns int64) sampler.CPUUser {
 		return sampler.CPUUser{PID: pid, Processes: 1, Name: name, NS: ns}
@@ -79,8 +79,8 @@ func TestCPUUseByName(t *testing.T) {
 	}
 }
 
-// TestCPUUseTurns: if a new process has an old process's PID, the two are not compared. A sample that is too old is not
-// used.
+// TestCPUUseTurns: if a new process has the PID of an ended process, their CPU times are not compared. A reading that
+// is too old is not compared with the next one.
 func TestCPUUseTurns(t *testing.T) {
 	own := int32(os.Getpid())
 	var u cpuUses

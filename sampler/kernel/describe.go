@@ -58,13 +58,13 @@ var callKinds = func() map[string]callKind {
 	return m
 }()
 
-// Describe fills k's Syscall, FD, FDs, Peer and Child from the result of Call. The caller sets the times and
-// Rechecked. poll, select and connect have pointers to data, which Describe reads from mem. mem may be nil.
+// Describe fills k's Syscall, FD, FDs, Peer and Child from the result of Call. The caller sets the times and Rechecked.
+// poll, select and connect have pointers to data, which Describe reads from mem. mem may be nil.
 //
 // If a call names several descriptors, FD is the first that is not an eventfd. A poll on eventfds alone is a sleep and
-// not I/O. Up to 3.2 Ruby adds the eventfd that wakes it for signals to the main thread's poll
+// not I/O. Up to 3.2, the main thread's poll also has the eventfd by which Ruby wakes the thread for signals
 // (docs/internals/threads.md#what-a-thread-waits-for). If all are eventfds, FD is one of them, and Peer's kind is
-// PeerEventFD. FDs counts all.
+// PeerEventFD. FDs is the number of all descriptors.
 //
 // The descriptor is resolved later than the call was read. If the thread has moved on since, the descriptor may have
 // been closed (Peer is 0 then) or name another file.

@@ -41,8 +41,8 @@ var (
 )
 
 // frozenPlaces are the kernel functions in which a frozen thread sleeps. For hierarchy v2 it is the freezer's own
-// function. If this is inlined, it is the function that handles signals, which otherwise sleeps only for stops. For v1
-// it is the refrigerator (kernel/freezer.c).
+// function. If the compiler inlined it, it is the function that handles signals, in which otherwise only stopped
+// threads sleep. For v1 it is the refrigerator (kernel/freezer.c).
 var frozenPlaces = [...]string{"do_freezer_trap", "get_signal", "__refrigerator"}
 
 // frozenInPlace are the beginnings of names of kernel functions in which a sleeping thread can be frozen without

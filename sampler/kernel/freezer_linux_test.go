@@ -35,7 +35,8 @@ func TestFreezerHidden(t *testing.T) {
 				} else {
 					f.Thaw(t)
 				}
-				// The cgroup counts a thread as frozen an instant before the thread sleeps.
+				// The cgroup counts a thread as frozen an instant before the thread sleeps. So the test waits until
+				// both readings show the state.
 				until(t, fmt.Sprintf("v2 %v, hidden %v: frozen %v", v2, hidden, want), func() bool {
 					got, err := p.Read(1)
 					if err != nil {

@@ -286,7 +286,7 @@ func dupBlocking(c syscall.Conn) int {
 	return out
 }
 
-// keepOpen keeps Go from closing the other descriptors that the helper's threads wait for.
+// keepOpen has the Go objects of descriptors, so that Go does not close them while the helper's threads wait for them.
 var keepOpen []any
 
 func (h *blocker) sockets() {

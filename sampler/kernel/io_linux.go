@@ -41,7 +41,7 @@ func readMore(fd int, buf []byte, off int64) (int, error) {
 
 func closeFD(fd int) {
 	if fd >= 0 {
-		// The kernel releases the descriptor whatever close returns, and nothing was written to it.
+		// An error does not matter: the kernel releases the descriptor anyway, and nothing was written to it.
 		_ = unix.Close(fd)
 	}
 }

@@ -43,8 +43,8 @@ type holder struct {
 	name string
 }
 
-// withListener adds to a peer the program that listens at its end, if a connection stays within the machine. If this
-// program is not known, it requests a search. The caller must not hold mu.
+// withListener adds to a peer the name of the program that listens at its remote address, if this is on this machine.
+// If the program is not known, withListener requests a search. The caller must not hold mu.
 func (p *peers) withListener(found sampler.Peer) sampler.Peer {
 	if found.Kind != sampler.PeerTCP {
 		return found
@@ -196,7 +196,7 @@ func (p *peers) listeningInTables(wanted map[netip.AddrPort]struct{}) map[string
 			}
 			return 0, peer, false
 		}}
-		// A table that cannot be read names no program.
+		// If a table cannot be read, no program is found through it.
 		_ = p.readTable(listening, nil, found)
 	}
 	return byLink

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestListeners: a connection within the machine names the process that listens at its other end, after ResolveSockets.
+// TestListeners: for a connection within the machine, ResolveSockets finds the process that listens at the other end.
 // One socket can listen at several addresses. If a search's context has ended, the next search finds the process.
 func TestListeners(t *testing.T) {
 	listener, err := net.Listen("tcp4", "0.0.0.0:0")

@@ -12,8 +12,8 @@ import (
 // that the target has closed would cause a search, because reading it fails as if the task had ended.
 const livingRestNS = 100e6
 
-// living is the folder in /proc of a task that still has the memory, the descriptors and the cgroup of its process. It
-// is /proc/PID, until the first thread ends by pthread_exit while others go on. Any goroutine may use it.
+// living is the /proc folder of a task that still has its process's memory, descriptors and cgroup. It is /proc/PID, or
+// another thread's folder once the first thread has ended by pthread_exit. Any goroutine may use it.
 type living struct {
 	pid, dir int // dir is /proc/PID
 

@@ -82,7 +82,7 @@ func (m oneBlock) ReadBatch(list []attach.Range) (int, error) {
 }
 
 // TestArenaWalk: the walk over an arena reads blocks of 4,000, 4,000 and 8,384 bytes. The second and the last are free.
-// If sizes are wrong, the memory is no arena.
+// If the sizes of the blocks are wrong, the walk reports that the memory is no arena.
 func TestArenaWalk(t *testing.T) {
 	const at, page = 0x10000, 4096
 	blocks := func(sizes ...uint64) []byte {

@@ -19,7 +19,7 @@ const (
 	// mostMovePages is the largest size of a thread's buffer for events, in pages. A thread that switches 10,000 times
 	// per second fills it in 0.2 s. On a full machine, ddtop may need that long to come back and read it.
 	mostMovePages = 16
-	// moveWatermark is the fill in bytes at which the kernel wakes ddtop. No buffer is so large, so it never does.
+	// moveWatermark is the fill in bytes at which the kernel wakes ddtop. It is larger than any buffer: no wake-ups.
 	moveWatermark = 1 << 30
 
 	// Offsets in perf_event_mmap_page (linux/perf_event.h).
@@ -95,7 +95,7 @@ func (m *Moves) Follow(tid int32) error {
 	return nil
 }
 
-// mapMoves maps a buffer of this number of pages, or of leastMovePages if the kernel gives no more memory.
+// mapMoves maps a buffer of the given number of pages, or of leastMovePages if the kernel gives no more memory.
 func mapMoves(fd, pages int) (mem []byte, err error) {
 	for {
 		mem, err = unix.Mmap(fd, 0, (1+pages)*os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)

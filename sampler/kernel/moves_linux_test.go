@@ -34,8 +34,8 @@ func sleeping(t *testing.T, n int) (tid int32, start chan<- struct{}, slept, end
 	return <-tids, begin, done, over
 }
 
-// TestMoves: a thread has as many events as the kernel counts switches. The events alternate, their times fit, and the
-// thread's end is reported.
+// TestMoves: a thread gets a CPU as often by the events as by the kernel's count. The thread gets and loses a CPU in
+// turn, at ascending times, and the thread's end is reported.
 func TestMoves(t *testing.T) {
 	const n = 50
 	tid, start, slept, ended := sleeping(t, n)
@@ -68,7 +68,7 @@ func TestMoves(t *testing.T) {
 		}
 		return len(slices.DeleteFunc(slices.Clone(all), func(e Move) bool { return e.Kind != MoveIn }))
 	}
-	// The thread may still be on its way to its last sleep. So wait until both counts stop changing.
+	// The thread may not have reached its last sleep yet. So wait until the number of events equals the kernel's count.
 	in, is := read(), turns()-before
 	for deadline := time.Now().Add(rubytest.Timeout); int64(in) != is && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		in, is = read(), turns()-before
@@ -102,7 +102,7 @@ func TestMoves(t *testing.T) {
 	}
 }
 
-// TestMovesTellOfChildren: if a thread starts another thread, its event names the new thread.
+// TestMovesTellOfChildren: if a thread starts another thread, it has an event that names the new thread (Move.Child).
 func TestMovesTellOfChildren(t *testing.T) {
 	m := OpenMoves(os.Getpid())
 	defer m.Close()
@@ -138,8 +138,8 @@ func TestMovesTellOfChildren(t *testing.T) {
 	t.Errorf("thread %d is not among those that were made: %v", child, made)
 }
 
-// TestMovesAreBounded: if a ring is full, lost events are counted, and reading goes on. If there is no room for another
-// thread, Follow returns an error with the reason.
+// TestMovesAreBounded: if a thread's buffer for events is full, lost events are counted, and reading goes on. If there
+// are too few descriptors for another thread, Follow returns an error with the reason.
 func TestMovesAreBounded(t *testing.T) {
 	tid, start, slept, _ := sleeping(t, 0)
 	m := OpenMoves(os.Getpid())
@@ -167,7 +167,8 @@ func TestMovesAreBounded(t *testing.T) {
 	}
 }
 
-// TestMovesGrow: if a thread's events had no room, its ring grows. The same number of events then fits.
+// TestMovesGrow: if events of a thread had no room in its buffer, the buffer grows. The same number of events then
+// fits.
 func TestMovesGrow(t *testing.T) {
 	const n = 200 // each sleep has two events, so they need more than a page
 	m := OpenMoves(os.Getpid())
@@ -211,8 +212,8 @@ func TestMovesGrow(t *testing.T) {
 	}
 }
 
-// TestMovesRefused: the error keeps the reason, whether a filter as in containers, or the machine's setting, refuses
-// the events. If there are too many open files, it says what to do.
+// TestMovesRefused: the error of Follow keeps the kernel's reason. A filter of system calls, as in containers, or a
+// setting of the machine can refuse the events. If too many files are open, the error says what to do.
 func TestMovesRefused(t *testing.T) {
 	m := &Moves{pid: 1, rings: map[int32]*moveRing{}}
 	for err, want := range map[error]error{unix.EPERM: ErrMoves, unix.EACCES: ErrMoves, unix.ENOSYS: ErrMoves, unix.EMFILE: ErrMoves, unix.ESRCH: ErrGone, unix.EINVAL: ErrMoves} {

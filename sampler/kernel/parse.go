@@ -38,7 +38,7 @@ func skipSpaces(b []byte) []byte {
 	return b
 }
 
-// takeUint reads a decimal number at the start of b. ok is false without a digit or beyond 64 bits.
+// takeUint reads a decimal number at the start of b. ok is false if there is no digit, or the number exceeds 64 bits.
 func takeUint(b []byte) (n uint64, rest []byte, ok bool) {
 	i := 0
 	for i < len(b) && b[i]-'0' <= 9 {

@@ -246,8 +246,8 @@ func TestParseSockaddr(t *testing.T) {
 	}
 }
 
-// TestServiceOfAConnection: the port that a server listens on names the service, at either end. A port that the kernel
-// gave to a client does not.
+// TestServiceOfAConnection: the service is named by the port on which a server listens, at either end of the
+// connection. A port that the kernel chose for a client names no service.
 func TestServiceOfAConnection(t *testing.T) {
 	for _, c := range []struct{ local, remote, service string }{
 		{"10.0.0.1:40000", "10.0.0.5:11211", "memcached"},
@@ -264,7 +264,7 @@ func TestServiceOfAConnection(t *testing.T) {
 }
 
 // TestNewPeersForLong: if a program connects to new ports all the time, the number of kept peers stays bounded. When
-// the other peers are gone, a new peer is named exactly again.
+// the program then has only a few peers, a new peer has its exact address and port again.
 func TestNewPeersForLong(t *testing.T) {
 	d := sampler.NewDictionary()
 	k := sampler.NewKeeper(d, 60e9)

@@ -27,7 +27,7 @@ const (
 
 // peer is what a descriptor leads to, as the last search found it.
 type peer struct {
-	// link is the text of /proc/PID/fd/N. While the text is the same, so is the file, socket or pipe.
+	// link is the text of /proc/PID/fd/N. With the same text, the descriptor leads to the same file, socket or pipe.
 	link string
 	id   sampler.PeerID
 	kind sampler.PeerKind

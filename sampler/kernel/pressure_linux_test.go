@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestPressure: the pressure of the cgroup or of the machine lies between the values of the files, read before and
-// after.
+// TestPressure: the pressure that ddtop reads, of the cgroup or of the machine, is right. It lies between the values
+// that the kernel's files have before and after the reading.
 func TestPressure(t *testing.T) {
 	p, err := OpenProc(os.Getpid())
 	if err != nil {

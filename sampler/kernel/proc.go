@@ -21,9 +21,9 @@ type ProcReader struct {
 	stat, statm int
 	status      int
 	pageSize    int64
-	// mounts are the cgroup hierarchies that are mounted here. cgroup is the descriptor of /proc/PID/cgroup, or noFD
-	// if the kernel lacks this file. group has the figures of the cgroup that it names. group is nil before the first
-	// Read.
+	// mounts are the cgroup hierarchies that are mounted here. cgroup is the descriptor of /proc/PID/cgroup, or noFD if
+	// the kernel lacks this file. group has the figures of the cgroup that this file names. group is nil before the
+	// first Read.
 	mounts  []cgroupMount
 	cgroup  int
 	group   *groupFigures

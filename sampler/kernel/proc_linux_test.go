@@ -69,8 +69,8 @@ func TestProc(t *testing.T) {
 	}
 }
 
-// TestProcStopped: if a process is stopped or continued, ddtop reports this. The test learns from wait4 when either has
-// happened.
+// TestProcStopped: ddtop reports whether a process is stopped. The test stops the process and continues it, and waits
+// with wait4 until the kernel has done so.
 func TestProcStopped(t *testing.T) {
 	cmd := exec.Command("sleep", "3600")
 	if err := cmd.Start(); err != nil {
@@ -125,7 +125,7 @@ func TestReadSelf(t *testing.T) {
 	}
 }
 
-// TestNamespace: ddtop reads a process in a PID namespace of its own.
+// TestNamespace: ddtop can read a process that has another PID namespace than ddtop.
 func TestNamespace(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to make a PID namespace")

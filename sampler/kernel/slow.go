@@ -11,13 +11,12 @@ import (
 )
 
 const (
-	// rollupEveryNS is the shortest interval between two readings of proportional memory, in ns. While the kernel
-	// computes it, it walks all pages of the process and holds the process's mmap lock for reading. This delays a
-	// thread that maps or unmaps memory: 0.24 ms at 14 MB, 1.4 ms at 250 MB. For a large process the interval is
-	// longer.
+	// rollupEveryNS is the shortest interval between two readings of proportional memory, in ns. For a reading, the
+	// kernel walks all pages of the process and holds the process's mmap lock for reading. This delays a thread that
+	// maps or unmaps memory: 0.24 ms at 14 MB, 1.4 ms at 250 MB. For a large process the interval is longer.
 	rollupEveryNS = 10e9
-	// rollupRest decides the pause after a reading. It is rollupRest times the reading's length times the number of
-	// processes that are followed. So readings of all processes together take at most a thousandth of the time.
+	// rollupRest sets the pause after a reading: rollupRest times the reading's length times the number of followed
+	// processes. So readings of all processes together take at most a thousandth of the time.
 	rollupRest = 1000
 	// rollupSharers is the number of processes above which rollupEveryNS grows with their number. With fifty workers,
 	// each is read every 31 s.
@@ -26,8 +25,8 @@ const (
 	// times the length of the count. switchTaskNS is the assumed time to count one thread, in ns. It is not measured,
 	// because a measured time includes waits for a CPU, which are long on a full machine.
 	switchesRest, switchTaskNS = 200, 7000
-	// stillSwitchesNS is the longest interval between two counts if the caller reports that no thread of the process
-	// has had a CPU, in ns.
+	// stillSwitchesNS is the longest interval between two counts, in ns, while the caller reports that no thread of the
+	// process has had a CPU.
 	stillSwitchesNS = 5e9
 	// maxSwitchTasks bounds the threads whose context switches are counted. The oldest threads are counted.
 	maxSwitchTasks = 2000
@@ -191,7 +190,7 @@ func (s *switches) read(dir int, nowNS int64, still func(sinceNS int64) bool, bu
 		b, err := readWhole(dir, name, name, buf)
 		cpu, ok := parseSchedstat(b)
 		if err != nil || !ok {
-			// The thread has ended, or the kernel does not count. After other errors, the old counters stay.
+			// The thread has ended, or the kernel does not count it. After other errors, the old counters stay.
 			if known && !errors.Is(err, ErrGone) {
 				s.seen[tid] = before
 			}

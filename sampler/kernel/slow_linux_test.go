@@ -112,7 +112,8 @@ func TestSwitches(t *testing.T) {
 	least := said() - first
 	got := s.Read(hour, 1, nil).Switches
 	most := said() - begun
-	// A thread off its CPU has left a CPU once more than it got one, or has not yet had its first.
+	// The kernel counts here how often the thread left a CPU, and ddtop how often it got one. The two counts can differ
+	// by one.
 	if got < least-1 || got > most+1 {
 		t.Errorf("%d switches, the kernel says %d to %d", got, least, most)
 	}
@@ -125,7 +126,8 @@ func TestSwitches(t *testing.T) {
 			t.Fatalf("it switched %d times in a minute", said()-more)
 		}
 	}
-	// Threads that seem to stand still are counted again at the end, because records can be lost.
+	// Although no thread seems to have had a CPU, the switches are counted again after stillSwitchesNS. The records
+	// that show this can be lost.
 	s.switches.lacked = 0
 	still := func(int64) bool { return true }
 	if again := s.Read(hour+stillSwitchesNS-1, 1, still).Switches; again != got {

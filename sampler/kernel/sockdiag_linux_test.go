@@ -14,8 +14,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestListenersAmongMany: one question to the kernel finds the socket that listens at an address, for any kind of
-// listening socket and any number of connections. A client's port has no listener.
+// TestListenersAmongMany: one question to the kernel finds the socket that listens at an address. This works for any
+// kind of listening socket and any number of connections. At a client's port, it finds no listener.
 func TestListenersAmongMany(t *testing.T) {
 	tasks, _ := openTasks(t, os.Getpid())
 	diag := tasks.peers.diag()

@@ -70,7 +70,7 @@ func (s *socketAsker) ask(fd int32) (p sampler.Peer, settled bool, err error) {
 	return askSocket(own)
 }
 
-// streamMS is the time, in ms, from which on data that arrives after a request does not count as its answer.
+// streamMS is how long after a request, in ms, arriving data can be its answer. Later data is not an answer.
 const streamMS = 5000
 
 // listens reports whether this end of a TCP connection waits for data that the other end sends without a request. This

@@ -15,7 +15,7 @@ const (
 	// minTableIntervalNS is the shortest interval between two searches for sockets, in ns. A search can take the
 	// kernel milliseconds, because it walks the whole hash table of connections.
 	minTableIntervalNS = 5e9
-	// tableCostFactor times a search's length is the least pause after it, so searches take at most 1 % of the time.
+	// tableCostFactor is the least pause after a search, divided by its length: searches take at most 1 % of the time.
 	tableCostFactor = 100
 	// maxTableBytes limits how much is read of one table (about 400,000 connections), in bytes.
 	maxTableBytes = 64 << 20
@@ -57,8 +57,8 @@ func (p *peers) fromTable(inode uint64) (sampler.Peer, bool) {
 // network namespace (sock_diag(7)). If ddtop may not ask, it reads the tables /proc/PID/net/{tcp,tcp6,udp,udp6,unix}.
 // This can take milliseconds, so do not call it from the sampling goroutine. It may be called at any rate. It searches
 // only if a socket, or the program at its other end, needs a name. It does so at most every 5 s, and less often if
-// there are many sockets. It returns how many it has named. nowNS is CLOCK_MONOTONIC. If ctx ends during the search
-// for listeners, the next call starts that search again.
+// there are many sockets. It returns the number of named sockets. nowNS is CLOCK_MONOTONIC. If ctx ends during the
+// search for listeners, the next call starts that search again.
 func (t *Tasks) ResolveSockets(ctx context.Context, nowNS int64) (named int, err error) {
 	return t.peers.resolve(ctx, nowNS)
 }

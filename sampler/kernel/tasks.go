@@ -206,7 +206,7 @@ func (t *Tasks) Forget(tid int32) {
 }
 
 // read returns the content of a task's file, in t.buf. An open descriptor belongs to its thread even if the tid is
-// reused. After the thread has ended, a read gives ESRCH, and the file is opened once more.
+// reused. After the thread has ended, a read fails with ESRCH, and the file is opened once more.
 func (t *Tasks) read(tid int32, which uint8) ([]byte, error) {
 	t.uses++
 	if files := t.tasks[tid]; files != nil && files[which] != nil {

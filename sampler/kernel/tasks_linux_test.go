@@ -163,7 +163,7 @@ func socketsByInode(t *testing.T, tables bool) {
 			t.Errorf("%s: %+v, the program says %+v", b.Case, p, b.Peer)
 		}
 	}
-	// Neither a named socket nor one that was not found causes another search.
+	// A named socket causes no further search. Nor does a socket that was not found.
 	tasks.peers.fromTable(1)
 	if _, err := tasks.ResolveSockets(t.Context(), tasks.peers.table.nextNS); err != nil {
 		t.Error(err)
@@ -202,7 +202,8 @@ func TestCPU(t *testing.T) {
 		}
 		return ru.Utime.Nano() + ru.Stime.Nano()
 	}
-	// The counter moves with the kernel's tick (HZ is 100 or more), and when the thread leaves the CPU.
+	// The counter changes only at the kernel's tick (HZ is 100 or more), and when the thread leaves the CPU. So it can
+	// be a tick behind.
 	const tick = 10e6
 	for range 5 {
 		before := clock()
@@ -291,7 +292,7 @@ func TestOpenFilesAreBounded(t *testing.T) {
 	if _, ok := tasks.tasks[all[0].TID]; !ok {
 		t.Error("with more threads than room the first ones should keep theirs")
 	}
-	// When the first threads are not read, the others get their files.
+	// If the first threads are not read, their files are closed, and the files of the other threads are kept open.
 	for range 200 {
 		for _, b := range all[10:13] {
 			tasks.CPU(b.TID)
@@ -309,7 +310,8 @@ func TestOpenFilesAreBounded(t *testing.T) {
 	}
 }
 
-// TestReusedTID: if a new thread has the TID of an ended one, ddtop replaces the open descriptor of the ended thread.
+// TestReusedTID: if a new thread has the TID of an ended thread, ddtop opens the new thread's files. It must not go on
+// using the descriptors of the ended thread.
 func TestReusedTID(t *testing.T) {
 	cmd, all := startBlocker(t, nil)
 	tasks, _ := openTasks(t, os.Getpid())
@@ -338,7 +340,7 @@ func TestReusedTID(t *testing.T) {
 	if tasks.tasks[own] != nil {
 		t.Error("the ended thread's files are kept")
 	}
-	// Here another live thread has the number. The file of the ended thread is replaced.
+	// Now another living thread has the same TID. The open file of the ended thread must be replaced.
 	other, _ := openTasks(t, cmd.Process.Pid)
 	if _, err := other.CPU(all[0].TID); err != nil {
 		t.Fatal(err)
@@ -393,7 +395,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	}
 }
 
-// benchTasks returns the sleeping helper thread of a case.
+// benchTasks returns the helper's thread for a case of startBlocker. The thread sleeps in its system call.
 func benchTasks(b *testing.B, name string) (*Tasks, int32, Call, attach.Memory) {
 	cmd, all := startBlocker(b, nil)
 	tasks, _ := openTasks(b, cmd.Process.Pid)

@@ -34,8 +34,8 @@ func BareText(text string, paths ...string) string {
 	slices.SortFunc(paths, func(x, y string) int { return cmp.Compare(len(y), len(x)) })
 	for _, p := range paths {
 		if strings.Contains(strings.Trim(p, "/"), "/") || len(p) > 1 && p[0] == '/' || strings.Contains(p, " ") {
-			// paths has a folder, but not the files in it. Replaced by a slash, the folder leaves an absolute path,
-			// which rootedPath finds.
+			// A folder is in paths, but the files in it are not. If a slash replaces the folder, an absolute path
+			// remains, which rootedPath finds.
 			text = strings.ReplaceAll(text, strings.TrimRight(p, "/")+"/", "/")
 			text = strings.ReplaceAll(text, p, withoutDirectories(p))
 		}

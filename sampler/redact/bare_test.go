@@ -30,14 +30,15 @@ func TestHideDirectories(t *testing.T) {
 			t.Errorf("%q comes back as %+v", in, f)
 		}
 	}
-	// A name is completed across brackets or parentheses. The name of a file is a part of its path.
+	// Hiding the directories of a known frame again allocates nothing.
 	file := d.InternFrame(sampler.Frame{Label: "x", Path: "/srv/a/b.rb", AbsolutePath: "/srv/a/b.rb"})
 	if n := testing.AllocsPerRun(100, func() { HideDirectories(d, true); _ = d.Frame(file) }); n != 0 {
 		t.Errorf("%g allocations", n)
 	}
 }
 
-// TestViewsHideByThemselves: what one view hides, another view may show. Both show values that are interned later.
+// TestViewsHideByThemselves: hiding directories in one view does not change another view. Both views show values that
+// are interned later.
 func TestViewsHideByThemselves(t *testing.T) {
 	d := sampler.NewDictionary()
 	HideDirectories(d, true)
@@ -68,11 +69,12 @@ func TestBareText(t *testing.T) {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
 	}
-	// No part of a folder stays, and a shorter path does not cut a longer one.
+	// No part of a folder's name stays in the text. If one path begins with another, the longer one is removed as a
+	// whole.
 	if got := BareText("wrote /a b/c d/e.txt", "/a b/c d/", "/a b"); got != "wrote e.txt" {
 		t.Error(got)
 	}
-	// No part of a known folder's own name stays, nor of the folders in it.
+	// Neither the name of a known folder nor the name of a folder in it stays in the text.
 	for _, folder := range []string{"/srv/acme, inc", "/srv/acme, inc/", "acme inc", "rel/acme"} {
 		text := "reading " + strings.TrimRight(folder, "/") + "/usr/lib/x.so: no"
 		if got := BareText(text, folder); got != "reading x.so: no" {

@@ -98,8 +98,8 @@ func (r *Redactor) Process(p sampler.Process) sampler.Process {
 	return p
 }
 
-// knownPart matches the values of sampler.Process.Part, the process's role in its service, that identify no person:
-// w and a number, or a word of a well-known server.
+// knownPart matches values of sampler.Process.Part (the process's role in its service) that identify no person. These
+// are w with a number, and words of well-known servers.
 var knownPart = regexp.MustCompile(`^(w\d{1,4}|master|mold|monitor)$`)
 
 // partOnly returns part if it is a known one, and otherwise "", because a recording can hold any text.
@@ -297,8 +297,8 @@ func (r *Redactor) Peer(p sampler.Peer) sampler.Peer {
 	return p
 }
 
-// address returns a pseudonym for the address of one end of a socket. It keeps the address of the machine itself and
-// "any address", because they are the same on every machine.
+// address returns a pseudonym for the address of one end of a socket. It keeps the loopback addresses and "any
+// address", because they are the same on every machine.
 func (r *Redactor) address(kind sampler.PeerKind, address string) string {
 	if address == "" {
 		return ""
@@ -365,8 +365,8 @@ func (r *Redactor) End(e sampler.End) sampler.End {
 	return e
 }
 
-// Relative returns x without the names of its program, except well-known ones. exe is the path of its program, because
-// x.Why may name that path. Relative does not redact the Source, so the caller must do that.
+// Relative returns x without the names of its program, except well-known ones. exe is the path of the program. Relative
+// redacts this path in x.Why. It does not redact the Source, so the caller must do that.
 func (r *Redactor) Relative(x sampler.Relative, exe string) sampler.Relative {
 	if r == nil {
 		return x

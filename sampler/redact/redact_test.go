@@ -166,8 +166,8 @@ func TestRedactedErrors(t *testing.T) {
 	}
 }
 
-// kept are the strings that a Redactor leaves, by type and field, with the reason. Any Ruby or machine has them, or a
-// flamegraph needs them.
+// kept are the strings that a Redactor does not change, by type and field, with the reason. They are the same for any
+// program or machine, or a flamegraph needs them.
 var kept = map[string]string{
 	"Process.RubyVersion": "a release", "Process.RubyDescription": "a release", "Process.Machine": "a machine", "Process.JIT": "a word",
 	"Process.Layout": "a release", "Process.PriorityNote": "words of ddtop's",
@@ -175,8 +175,8 @@ var kept = map[string]string{
 	"ThreadInfo.Exception": "a class, as in the picture",
 }
 
-// TestEveryFieldIsRedacted: each string field of the types is redacted, or is in kept. A new field has to be one of
-// these.
+// TestEveryFieldIsRedacted: each string field of the types is redacted, or is in kept. So a new field must be redacted,
+// or added to kept with a reason.
 func TestEveryFieldIsRedacted(t *testing.T) {
 	r := New()
 	for _, x := range []struct{ full, redacted any }{

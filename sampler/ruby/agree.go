@@ -7,11 +7,13 @@ import (
 )
 
 const (
-	// moreCopies is how many copies, in addition to two, are read of a stack that keeps changing. Two torn copies of a
-	// loop can be alike by chance. On two idle CPUs this happened once in 3,000 pairs of copies (Ruby 4.0 with YJIT).
-	// In the interpreter of Ruby 3.1 it happened once in about 2 million.
+	// moreCopies is how many copies, in addition to two, are read of a stack that keeps changing. A copy is torn if the
+	// stack changes while it is read. Two torn copies of a loop's stack can be alike by chance. On two idle CPUs this
+	// happened once in 3,000 pairs of copies (Ruby 4.0 with YJIT). In the interpreter of Ruby 3.1 it happened once in
+	// about 2 million.
 	moreCopies = 2
-	// restlessReads is for how many readings of a stack moreCopies are read after two of its copies differed.
+	// restlessReads is a number of readings of a stack. After two copies of the stack differed, this many readings have
+	// moreCopies.
 	restlessReads = 64
 )
 
@@ -21,9 +23,8 @@ type stackCopy struct {
 	frames []byte
 }
 
-// stackArea says which frames to read: the innermost ones (inner is their number), and the outermost ones (outer).
-// They lie on the VM stack [low, end), and the innermost one begins at cfp. outer is zero unless the frames between
-// the two are left out.
+// stackArea says which frames of a VM stack [low, end) to read: the innermost ones from cfp on, and the outermost ones.
+// inner and outer are the numbers of these frames. outer is zero unless the frames in the middle are left out.
 type stackArea struct {
 	low, end, cfp attach.Address
 	inner, outer  int
@@ -53,9 +54,10 @@ func (a *stackArea) inward(cfp attach.Address, frameSize int) int {
 // agree compares the first copy with the others, to find the frames that were really on the stack. drop is the number
 // of innermost frames for which this is not sure. It is all frames if the copies are of different stacks.
 //
-// Equal bytes alone are not enough, because a frame keeps its bytes after it was popped. But a context was read after
-// the first copy's frames, and before the frames of each later copy. A frame that is equal in both was in memory at
-// the time between. It was on the stack then, unless it lies further in than the innermost frame of this context.
+// Equal bytes alone are not enough, because a frame's bytes stay in memory after the frame was popped. But between the
+// frames of the first copy and the frames of each later copy, a context was read. A frame that is equal in both copies
+// was in memory when this context was read. It was on the stack then, unless it lies inward of the innermost frame of
+// this context.
 func (r *stackReader) agree(a *stackArea, copies []stackCopy) (drop int) {
 	for i := range copies[1:] {
 		drop = max(drop, r.differ(a, copies[0].frames, &copies[i+1]))
@@ -63,7 +65,8 @@ func (r *stackReader) agree(a *stackArea, copies []stackCopy) (drop int) {
 	return drop
 }
 
-// alike reports whether two copies have the same context and frames. Two copies of a fiber that does not run must be.
+// alike reports whether two copies have the same context and frames. Two copies of a fiber that does not run must be
+// alike.
 func alike(a, b *stackCopy) bool { return a.ec == b.ec && bytes.Equal(a.frames, b.frames) }
 
 func (r *stackReader) differ(a *stackArea, first []byte, c *stackCopy) (drop int) {
@@ -82,9 +85,9 @@ func (r *stackReader) differ(a *stackArea, first []byte, c *stackCopy) (drop int
 		if bytes.Equal(f, g) {
 			continue
 		}
-		// Only pc and sp differ: the same call went on between the copies. It counts as it is in the first copy.
-		// Without it, the time of a method that makes many short calls would be charged to its caller. With ZJIT pc
-		// and code are not in the frame, so equal bytes prove less.
+		// Only pc and sp differ: the same call went on between the copies. The frame is kept as it is in the first
+		// copy. If it were dropped, the time of a method that makes many short calls would be charged to its caller.
+		// With ZJIT pc and code are not in the frame, so equal bytes prove less.
 		if bytes.Equal(f[frameISeq:], g[frameISeq:]) && (!r.vm.ZJITFrames || i == 0 && cfp == a.cfp) {
 			return i
 		}

@@ -54,7 +54,7 @@ func TestAgree(t *testing.T) {
 		binary.LittleEndian.PutUint64(b[ecCFP:], uint64(end)-uint64(depth*size))
 		return b
 	}
-	// stack returns frames. The values of a frame are its code and its pc.
+	// stack returns the bytes of frames. Each frame is given by the addresses of its code and its pc.
 	stack := func(frames ...[2]uint64) []byte {
 		b := make([]byte, size*len(frames))
 		for i, f := range frames {
@@ -98,7 +98,7 @@ func TestAgree(t *testing.T) {
 	}
 	for _, c := range tests {
 		t.Run(c.name, func(t *testing.T) {
-			// Each copy has two frames further in, which do not count.
+			// Each copy begins with two more frames, inward of the area. agree must ignore them.
 			copies := []stackCopy{{frames: append(make([]byte, 2*size), first...)}}
 			for _, o := range c.others {
 				copies = append(copies, stackCopy{ec(o.depth), append(make([]byte, 2*size), o.frames...)})

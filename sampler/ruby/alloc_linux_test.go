@@ -15,9 +15,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// allocProgram spends about the same time in three methods, in turns of a few 100 µs. The method three makes 3 objects
-// a round. The method one makes 1 object a round and computes. The method none only computes. It prints the CPU time in
-// µs of a turn of all three.
+// allocProgram has three methods, and spends about the same time in each, in turns of a few 100 µs. The method three
+// makes 3 objects a round. The method one makes 1 object a round and computes. The method none only computes. The
+// program prints how much CPU time a turn of all three takes, in µs.
 const allocProgram = `
 class Made; end
 def three(n); i = 0; while i < n; Made.new; Made.new; Made.new; i += 1; end; end
@@ -32,9 +32,9 @@ took = (cpu.call - began) / 100
 Thread.new { loop(&turn) }
 puts took; $stdout.flush; $stdin.gets`
 
-// allocTime is how long a program is sampled. allocWant is the greatest number of instants with an allocation that the
-// test uses. With -short, allocWantShort is enough to separate shares of objects from shares of time. The test waits
-// for allocLeast instants even if this takes longer than allocTime.
+// allocTime is how long a program is sampled. An instant is a sample in which ddtop has seen new objects. allocWant is
+// the greatest number of instants that the test uses. With -short, allocWantShort is enough to separate shares of
+// objects from shares of time. The test waits for allocLeast instants even if this takes longer than allocTime.
 const (
 	allocTime      = 20 * time.Second
 	allocWant      = 4000
@@ -52,10 +52,11 @@ const (
 // TestAllocationPairs: ddtop charges the objects that were allocated just before a stack was read to this stack. The
 // program makes 75, 25 and 0 % of its objects in three methods, which take equal times. An error of five points is
 // allowed, or the error by chance of so many instants if it is larger. An instant weighs as much as it has objects.
-// Instants are independent: the time between two is random, up to two turns, so each place of a turn is equally likely.
-// (At equal distances the places come round in an order. The shares of objects and of time were then up to 7 points off
-// together.) If the program has only a part of a CPU, many instants meet one turn. The error by chance is then measured
-// from the differences between episodes.
+//
+// Instants must be independent. So the time between two is random, up to two turns, and each place of a turn is equally
+// likely. (With equal times between instants, the places come in a fixed order. The shares of objects and of time were
+// then up to 7 points off together.) If the program has only a part of a CPU, many instants fall into one turn. The
+// error by chance is then measured from the differences between episodes.
 func TestAllocationPairs(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

@@ -35,8 +35,8 @@ puts "ready"; $stdout.flush; $stdin.gets`
 
 // TestClassesAllocated: the shares of new objects by class equal the program's own shares. Of 951 objects in 200
 // rounds, 650 are Apples, 200 Pears, 100 Arrays and 1 is an Object. An error of three points is allowed, or the stated
-// error by chance (1.96 standard deviations) if it is larger. The instants are 5 ms apart, some hundreds of rounds of
-// the program's loop, so they are independent.
+// error by chance (1.96 standard deviations) if it is larger. ddtop looks at new objects at instants 5 ms apart. In
+// this time the program's loop makes some hundreds of rounds, so the instants are independent.
 func TestClassesAllocated(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

@@ -46,8 +46,8 @@ end
 sleep 0.01 until threads.all? { |t| t.status == "sleep" }
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestArguments: ddtop shows the arguments with which Ruby code called a C function. If a C function is the caller, it
-// shows none. From 3.3 on, the elements of an Array that was passed with a splat may be missing.
+// TestArguments: if Ruby code called a C function, ddtop shows the call's arguments. If C code called it, ddtop shows
+// none. From 3.3 on, the elements of an Array that was passed with a splat may be missing.
 func TestArguments(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, v := range r.Variants(t) {
@@ -97,7 +97,8 @@ func wrongArguments(rd *Reader) (wrong []string) {
 				wrong = append(wrong, fmt.Sprintf("%s: the arguments are said to be %q", call, got))
 			}
 		case "splat", "some":
-			// From 3.3 on, Ruby does not take a splatted Array apart.
+			// From 3.3 on, Ruby passes a splatted Array as one argument, so its elements may be missing in the shown
+			// arguments.
 			if !slices.Equal(got, want) && (!told || got[len(got)-1] != "…") {
 				wrong = append(wrong, fmt.Sprintf("%s: the arguments are said to be %q (%v), and are %q", call, got, told, want))
 			}

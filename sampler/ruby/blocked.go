@@ -35,7 +35,7 @@ type blockedState struct {
 	nt     uint64
 	known  bool
 	takes  bool // the thread waits to take an item from a Queue
-	// sinceNS is when the reason was found, CLOCK_MONOTONIC in ns.
+	// sinceNS is when ddtop found the reason, CLOCK_MONOTONIC in ns.
 	sinceNS int64
 	// payload is the address of the Mutex's struct. holder receives the struct's owner field in each stack tick.
 	payload attach.Address
@@ -53,7 +53,7 @@ type blockReader struct {
 	looks             queueLooks
 }
 
-// forget drops the state, because the thread runs or wants to run.
+// forget drops the reason for waiting, because the thread runs or wants to run.
 func (b *blockedState) forget() {
 	if b.known || b.value.FD != -1 {
 		*b = blockedState{value: sampler.Blocked{FD: -1}}
@@ -70,8 +70,8 @@ func (r *blockReader) planHolder(t *thread) {
 	}
 }
 
-// mutexOwnerField returns the offset of the owner field in rb_mutex_struct. The owner is a fiber from 3.0 to 3.4, and
-// a thread in all other releases.
+// mutexOwnerField returns the offset of the owner field in rb_mutex_struct. The field refers to a fiber from 3.0 to
+// 3.4, and to a thread in all other releases.
 func (r *blockReader) mutexOwnerField() int {
 	if r.o.MutexFiber >= 0 {
 		return r.o.MutexFiber
@@ -171,7 +171,8 @@ func (r *blockReader) scheduledIO(t *thread, v *sampler.Blocked) bool {
 	return true
 }
 
-// receiverWait finds what a thread waits for, by the receivers of its innermost frames up to the first C function.
+// receiverWait finds what a thread waits for, by the receivers of its innermost frames. It goes outward to the first C
+// function.
 func (r *blockReader) receiverWait(t *thread, types *[4]string, region bool, status sampler.Status, v *sampler.Blocked) bool {
 	if status == sampler.Runnable {
 		return false
@@ -202,7 +203,8 @@ func (r *blockReader) receiverWait(t *thread, types *[4]string, region bool, sta
 				return true
 			}
 		}
-		// From 3.3 on a Ruby method can be innermost (Queue#pop in <internal:thread_sync>). So go on to a C function.
+		// From 3.3 on, a method in Ruby code can be the innermost frame of a wait (Queue#pop in
+		// <internal:thread_sync>). So the search goes outward until it finds a C function.
 		if t.stack.topC[i] {
 			break
 		}
@@ -210,9 +212,9 @@ func (r *blockReader) receiverWait(t *thread, types *[4]string, region bool, sta
 	return false
 }
 
-// inMethodOf reports whether the labels of the innermost frames name a method of the class. A receiver alone is not
-// enough: the block of a Ractor has the Ractor as its receiver, and a subclass of Queue may have methods that sleep.
-// It returns true if the names are not known.
+// inMethodOf reports whether the labels of the innermost frames name a method of the class. A receiver of the class
+// proves too little: the block of a Ractor has the Ractor as its receiver, and a subclass of Queue may have methods
+// that sleep. It returns true if the names are not known.
 func (r *blockReader) inMethodOf(t *thread, class string) bool {
 	known := false
 	in := r.innermost(t, func(label string) bool {
@@ -222,7 +224,8 @@ func (r *blockReader) inMethodOf(t *thread, class string) bool {
 	return in || !known
 }
 
-// innermost reports whether matches returns true for the label of an innermost frame, without its "Thread::".
+// innermost reports whether matches returns true for the label of one of the innermost frames. It removes "Thread::"
+// from the label first.
 func (r *blockReader) innermost(t *thread, matches func(label string) bool) bool {
 	stack := t.stack.id
 	for range t.stack.topSelf {
@@ -275,7 +278,8 @@ func (r *blockReader) holderThread(b *blockedState) sampler.ThreadID {
 	return b.owner.id
 }
 
-// threadOfFiber returns the thread that runs the fiber with the context ec, or the suspended fiber's own thread.
+// threadOfFiber returns the thread that runs the fiber with the context ec. If the fiber is suspended, it returns the
+// thread to which the fiber belongs.
 func (r *threadList) threadOfFiber(ec attach.Address) *thread {
 	for _, t := range r.order {
 		if t.stack.ec == ec {
@@ -285,12 +289,13 @@ func (r *threadList) threadOfFiber(ec attach.Address) *thread {
 	return r.threads[r.addressAt(ec+attach.Address(r.o.ECThread))]
 }
 
-// sleepers are the methods in which a thread only sleeps, so it does not wait for a child process. Read-only.
+// sleepers are the methods in which a thread only sleeps. In them, it does not wait for a child process. The map must
+// not be changed.
 var sleepers = map[string]bool{"Kernel#sleep": true, "Kernel.sleep": true, "Thread.stop": true}
 
-// childWait finds out whether a thread waits for a child process if no receiver shows this (2.6 to 3.2). In
-// Kernel#system the receiver is any object, and the thread of Process.detach has no frame. Threads in sleep are not
-// looked up, because there are many.
+// childWait finds out whether a thread waits for a child process if no receiver shows this (2.6 to 3.2). For example,
+// in Kernel#system the receiver is any object, and the thread of Process.detach has no frame. For threads in sleep,
+// childWait does not search the VM's list, because such threads are many.
 func (r *blockReader) childWait(t *thread, v *sampler.Blocked) bool {
 	if r.o.VMWaitingPids < 0 {
 		return false

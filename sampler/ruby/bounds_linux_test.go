@@ -137,9 +137,9 @@ threads.each(&:kill).each(&:join)
 puts "gone"
 $stdin.gets`
 
-// TestStackBytes: if the stacks of all threads take too much memory, ddtop reads less of each stack. Both ends of each
-// stack are right, and a mark shows that the middle is missing. When there is room again, ddtop reads deeper than the
-// minimum.
+// TestStackBytes: if the stacks of all threads take too much memory, ddtop reads less of each stack. The innermost and
+// the outermost frames of each stack are right, and a mark shows that the middle is missing. When there is room again,
+// ddtop reads more frames than the minimum.
 func TestStackBytes(t *testing.T) {
 	t.Parallel()
 	rubytest.EachVersion(t, func(t *testing.T, ruby rubytest.Ruby) {

@@ -8,9 +8,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// tickBudget is the time that a tick may take, in ns. After it, the tick reads no further stacks, names and reasons
-// for waiting. The thread being read is finished first, which takes up to 0.1 s if all its names are new. The next
-// tick begins with the threads that were left out. Each of them counts as a failed read.
+// tickBudget is the time that a tick may take, in ns. After this time, the tick begins to read no further stacks, names
+// and reasons for waiting. It finishes the thread that it is reading, which takes up to 0.1 s if all its names are new.
+// The next tick begins with the threads that were left out. Each of them counts as a failed read.
 const tickBudget = int64(250 * time.Millisecond)
 
 // maxWalkBudget limits the time in which a tick must walk the lists of ractors and threads, in ns. The limit starts at
@@ -23,26 +23,27 @@ var errLongWalk = errors.New("listing its threads takes too long")
 // budget decides when a tick must end.
 type budget struct {
 	endNS int64
-	// A tick's walks may take walkNS or tickBudget, whichever is longer. walkNS is in ns. walkEndNS is when the walks
-	// of this tick must end.
+	// walkNS and tickBudget limit the time of a tick's walks over the lists, in ns: the longer one counts. walkEndNS is
+	// when the walks of this tick must end.
 	walkNS, walkEndNS int64
 	stopped           atomic.Bool
-	// from is the index of the thread with which this tick begins to read stacks. cut is true if this tick has left
-	// something out.
+	// from is the index of the thread with which this tick begins to read stacks. cut is true if this tick had no time
+	// for something and left it out.
 	from int
 	cut  bool
 	// spent is true if the tick has read or decoded something since it last checked whether its time is up.
 	spent bool
 }
 
-// Stop makes the tick under way return an error after its next few reads. Later ticks fail. Any goroutine may call it.
+// Stop makes the present tick return an error after its next few reads. Later ticks fail until Resume. Any goroutine
+// may call it.
 func (r *target) Stop() { r.budget.stopped.Store(true) }
 
 // Resume undoes Stop.
 func (r *target) Resume() { r.budget.stopped.Store(false) }
 
-// Cut reports whether the last tick has used up its time. Its sample may then lack stacks, the stacks of resuming
-// fibers, and what threads wait for. Only the goroutine that calls Read may call it.
+// Cut reports whether the last tick has used up its time. If so, its sample may lack some stacks, the stacks of fibers
+// that resumed others, and the reasons why threads wait. Only the goroutine that calls Read may call it.
 func (r *target) Cut() bool { return r.budget.cut }
 
 // begin sets the time limits of a new tick.

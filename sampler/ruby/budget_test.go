@@ -76,7 +76,7 @@ func TestTickIsBounded(t *testing.T) {
 					t.Errorf("thread %d of %d never got its turn", i, len(s.Threads))
 				}
 			}
-			// The walk over the threads, and a stack that was begun, are read to their ends.
+			// The tick finishes the walk over the threads, and a stack that it has begun, although its time is up.
 			if bound := 2*tickBudget + int64(len(s.Threads)+40)*each; longest > bound {
 				t.Errorf("a tick took %d ms, want %d at most", longest/1e6, bound/1e6)
 			}
@@ -85,8 +85,8 @@ func TestTickIsBounded(t *testing.T) {
 	}
 }
 
-// TestCutTickSaysSo: a tick can run out of time at any call. Its data of a thread is then right or missing. If
-// something is missing, the tick is marked as cut, even if all stacks were read.
+// TestCutTickSaysSo: a tick can run out of time at any call. Then each part of a thread's data is right or missing. If
+// something is missing, the tick must be marked as cut, even if all stacks were read.
 func TestCutTickSaysSo(t *testing.T) {
 	for _, g := range loadTicks(t) {
 		t.Run(g.Version, func(t *testing.T) {
@@ -145,8 +145,8 @@ func TestCutTickSaysSo(t *testing.T) {
 	}
 }
 
-// TestWalkIsBounded: if the list of threads takes longer than a tick may, the tick fails. The next tick has more time
-// for the list. If the list is endless, no tick takes longer than the limit.
+// TestWalkIsBounded: if the walk over the list of threads exceeds its limit, the tick fails. The next tick has more
+// time for the walk. If the list is endless, no tick takes longer than the greatest limit.
 func TestWalkIsBounded(t *testing.T) {
 	const each = int64(time.Millisecond)
 	for _, g := range loadTicks(t) {

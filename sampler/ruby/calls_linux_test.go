@@ -22,9 +22,9 @@ var callsProgram string
 // leastKinds is how many kinds of calls the program must have at least. Some kinds exist only in newer releases.
 const leastKinds = 85
 
-// TestKindsOfCalls: in stacks with every kind of call, each frame passes as called by the next outer frame. The stacks
-// are decoded as if the threads were running. Only real processes show which instructions and method entries a release
-// uses for these calls.
+// TestKindsOfCalls: for every kind of call, ddtop accepts that each frame was called by the next outer frame. The
+// stacks are decoded with the checks for running threads. The test needs real processes, because only they show which
+// instructions and method entries a release uses for these calls.
 func TestKindsOfCalls(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, callsProgram, rubytest.Options{})
@@ -62,9 +62,9 @@ func TestKindsOfCalls(t *testing.T) {
 	})
 }
 
-// TestCallsOfStopped: programs are stopped at random instants, also under the JITs, and their stacks decoded as if the
-// threads were running. Nothing changes in a stopped program, so each frame must pass as called by the next outer
-// frame.
+// TestCallsOfStopped: the test stops programs at random instants, also under the JITs. It decodes their stacks with the
+// checks for running threads. Nothing changes in a stopped program, so ddtop must accept that each frame was called by
+// the next outer frame.
 func TestCallsOfStopped(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, v := range r.Variants(t) {

@@ -10,14 +10,14 @@ import (
 type collector struct {
 	*target
 	list *threadList
-	// around is the thread before whose frames the first call of this tick reads a pair of object counters. It is nil
-	// if that call reads no pair.
+	// around is the thread whose frames follow a pair of object counters in the first call of this tick. It is nil if
+	// that call reads no pair.
 	around *thread
 }
 
-// bracket returns the thread before whose frames a pair of object counters is read. Objects allocated between the two
-// readings of a pair are charged to this thread. It is the only one that held a GVL at the last tick. bracket returns
-// nil if no pair is due, or if not exactly one thread held a GVL.
+// bracket returns the only thread that held a GVL at the last tick. A pair of object counters is read before its
+// frames, and the objects allocated between the two readings of the pair are charged to it. bracket returns nil if no
+// pair is due, or if not exactly one thread held a GVL.
 func (r *collector) bracket() *thread {
 	if r.gc == nil || !r.gc.AskPair() {
 		return nil
@@ -39,9 +39,10 @@ func (r *collector) bracket() *thread {
 	return found
 }
 
-// countsAround reports whether to read a pair of object counters before frames of t that are read again. It returns
-// true if a pair is due, only t held a GVL, and the first call read no pair for t. Otherwise the first pair counts.
-// Copies agree most easily while the target stands still, so a later pair would underrate code that makes many calls.
+// countsAround reports whether to read a pair of object counters before a second reading of the frames of t. It returns
+// true if a pair is due, only t held a GVL, and the first call read no pair for t. If the first call read a pair, that
+// pair counts. A later pair would underrate code that makes many calls, because copies agree most easily while the
+// target stands still.
 func (r *collector) countsAround(t *thread) bool {
 	if r.gc == nil || !r.gc.PairDue() || r.around == t || r.list.soleOwner() != t {
 		return false

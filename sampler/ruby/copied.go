@@ -35,15 +35,15 @@ type StackProof struct {
 // errNotFrames means that the copied bytes cannot be control frames.
 var errNotFrames = errors.New("what was copied are no control frames")
 
-// Contexts returns the offset in an rb_thread_t of the pointer to its execution context, in bytes. ok is true if
-// copied stacks can be named. With ZJIT they cannot, because parts of its frames are elsewhere.
+// Contexts returns the offset in an rb_thread_t of the pointer to its execution context, in bytes. ok is true if ddtop
+// can name copied stacks. With ZJIT it cannot, because parts of the frames are elsewhere.
 func (r *copier) Contexts() (at int, ok bool) { return r.o.ThEC, !r.vm.ZJITFrames && r.o.ThEC >= 0 }
 
 // CopiedKey appends to key all that the name (StackID) of a copied stack depends on. Stacks with equal keys have the
-// same name while the proof of one of them is valid. The key has each frame's code, the position in it, and the method
-// that the frame's environment names. It lacks the method if the environment is on the heap. Then the name depends on
-// the code alone, except if several classes share a method's body (def in a hook that several modules run). CopiedKey
-// reads no state of the Reader that changes, so any goroutine may call it.
+// same name while the proof of one of them is valid. For each frame, the key has the code, the position in it, and the
+// method that the frame's environment names. If the environment is on the heap, the key lacks the method. Then the name
+// depends on the code alone, unless several classes share a method's body (def in a hook that several modules run).
+// CopiedKey reads no state of the Reader that changes, so any goroutine may call it.
 func (r *copier) CopiedKey(s *CopiedStack, key []byte) []byte {
 	size := r.o.Code.FrameSize
 	for f := s.Frames; len(f) >= size; f = f[size:] {
@@ -61,8 +61,8 @@ func (r *copier) CopiedKey(s *CopiedStack, key []byte) []byte {
 	return key
 }
 
-// NameCopied returns the StackID of a copied stack. whole is true if everything that the names depend on could be
-// read. Only the goroutine that calls Read may call it, between two Reads.
+// NameCopied returns the StackID of a copied stack. whole is true if it could read everything on which the names of the
+// frames depend. Only the goroutine that calls Read may call it, between two Reads.
 func (r *copier) NameCopied(s *CopiedStack) (id sampler.StackID, proof StackProof, whole bool, err error) {
 	size := r.o.Code.FrameSize
 	if n := len(s.Frames); n < size || n%size != 0 || s.CFP+attach.Address(n) != s.End || n/size > r.stacks.maxDepth {
@@ -77,7 +77,8 @@ func (r *copier) NameCopied(s *CopiedStack) (id sampler.StackID, proof StackProo
 	return id, StackProof{info.Proof, generation}, info.FailedNames == 0 && !info.UncertainTop, nil
 }
 
-// Holds reports whether the name that came with p is still right. Only the goroutine of Read may call it.
+// Holds reports whether the name that NameCopied returned together with p is still right. Only the goroutine of Read
+// may call it.
 func (r *copier) Holds(p StackProof) bool {
 	return p.generation == r.dict.Generation() && r.dec.Holds(p.proof)
 }

@@ -30,8 +30,8 @@ func copiesOf(t testing.TB, r *Reader) (copies []CopiedStack, names []sampler.St
 	return copies, names
 }
 
-// TestCopied: a copied stack has the name that a tick gives the same stack. The key stays the same while the code does,
-// and the proof of the name holds during this time.
+// TestCopied: a copied stack gets the same name as in a tick. While the code stays the same, the stack's key stays the
+// same, and the proof of its name holds.
 func TestCopied(t *testing.T) {
 	for _, g := range loadTicks(t) {
 		t.Run(g.Version, func(t *testing.T) {
@@ -64,7 +64,8 @@ func TestCopied(t *testing.T) {
 			if r.Revision() != revision {
 				t.Error("naming changed what the names rest on")
 			}
-			// Half a minute later unused stacks are evicted, and their names with them.
+			// After half a minute without use, stacks are evicted, and their names with them. So the proof is invalid
+			// then.
 			k := sampler.NewKeeper(r.dict, 1)
 			_, proof, _, _ := r.NameCopied(&copies[0])
 			k.Feed(&sampler.Sample{TimeNS: 1}, false)

@@ -92,8 +92,9 @@ func TestCountHeap(t *testing.T) {
 	})
 }
 
-// These limit the differences to Ruby's answers. An answer makes some of the interpreter's own objects. The variables
-// of a String are in a table of the process. The table's size is in memsize_of, but not in the count.
+// These limit the differences from Ruby's answers. internalSlack is for objects of the interpreter itself, some of
+// which an answer makes. variablesSlack is for the variables of a String. They are in a table of the process, whose
+// size is in memsize_of, but not in the count.
 const (
 	internalSlack  = 8
 	variablesSlack = 1024

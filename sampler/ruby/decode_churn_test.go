@@ -16,8 +16,8 @@ import (
 )
 
 // churnProgram makes a method, calls it and removes it, again and again, and collects (and compacts) in between. So
-// iseqs, methods and names are freed, and others get their addresses. Each method has its own number as an argument, so
-// the VM stack shows which method it really is.
+// Ruby frees iseqs, methods and names, and others get their addresses. Each method is called with its own number as the
+// argument. So the VM stack shows which method it really is, whatever name ddtop reads.
 const churnProgram = `
 $stdout.sync = true
 class Churn
@@ -37,8 +37,8 @@ loop do
 end
 `
 
-// TestDecodeChurn: although the code of a running process is replaced all the time, the names of frames fit the numbers
-// on the VM stack.
+// TestDecodeChurn: the program replaces its code all the time. The names of frames must still fit the numbers on the VM
+// stack, which show the methods that are really called.
 func TestDecodeChurn(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -129,13 +129,15 @@ func churn(t *testing.T, g *realTarget) {
 		}
 		want := ""
 		for f := frames1[skip:]; len(f) >= 2*fs; f = f[fs:] {
-			// The caller of hold is the method in question. Its only local variable is right below its environment.
+			// The test checks the name of the method that calls hold. Its only local variable is right below its
+			// environment.
 			at := attach.Address(le64(f[code.FrameEP:])) - 24
 			if at < low || at+8 > low+attach.Address(len(values)) {
 				continue
 			}
 			number := le64(values[at-low:])
-			// Another call may have been here between two equal copies of the frames.
+			// Two copies of the frames can be equal although another call of the method came in between. So the
+			// argument must be the same, too.
 			if number&1 == 0 || number != le64(again[at-low:]) {
 				continue
 			}

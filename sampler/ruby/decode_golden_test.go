@@ -17,7 +17,8 @@ var goldenThreads = []string{
 	"nested rescue", "eval", "symbol to_proc", "splat and keywords", "interpolation",
 }
 
-// TestCaptureGolden captures, with -update, the processes whose stacks package code decodes again.
+// TestCaptureGolden captures the memory of processes if the test runs with -update. Tests of package code decode the
+// captured stacks again.
 func TestCaptureGolden(t *testing.T) {
 	if !*update {
 		t.Skip("it only makes the files")

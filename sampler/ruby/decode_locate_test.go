@@ -45,8 +45,8 @@ func TestLocateWhileBooting(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, "STDIN.gets", rubytest.Options{})
 		deadline := time.Now().Add(r.Timeout())
-		// Before exec the process is not a Ruby. Until the dynamic linker has mapped Ruby, there is no memory to
-		// search.
+		// Before its exec, the process is not yet a Ruby. Until the dynamic linker has mapped Ruby, there is no memory
+		// to search.
 		proc, err := attach.Open(p.PID)
 		for errors.Is(err, attach.ErrNotLoaded) && time.Now().Before(deadline) {
 			proc, err = attach.Open(p.PID)

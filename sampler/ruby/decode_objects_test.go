@@ -127,7 +127,8 @@ func hex(s string) string {
 	return string(out)
 }
 
-// TestRevalidateSeesLaterNames: if a class gets a name while it is watched, its labels have the name afterwards.
+// TestRevalidateSeesLaterNames: ddtop has read the labels of an anonymous class. If the class gets a name afterwards,
+// the labels must have this name.
 func TestRevalidateSeesLaterNames(t *testing.T) {
 	const program = `
 $stdout.sync = true

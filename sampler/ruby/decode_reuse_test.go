@@ -10,10 +10,10 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// reuseProgram makes a method, waits in it, and removes it, step by step. Each step allocates the same objects. So a
-// method's code, entry, names and lines are at the addresses of an earlier method's, with equal pointers. Only the
-// texts differ. Each method of "class" has a class of its own. The methods of "lines" have one name and differ only in
-// the line.
+// reuseProgram makes a method, waits in it, and removes it, step by step. Each step allocates the same objects. So the
+// code, entry, names and lines of a method are at the addresses that an earlier method's had, with equal pointers. Only
+// the texts differ. Each method of "class" has a class of its own. The methods of "lines" have one name and differ only
+// in the line.
 const reuseProgram = `
 $stdout.sync = true
 def hold(n); $stdout.puts("at #{n}"); $todo = $stdin.gets; end
@@ -50,7 +50,7 @@ const reuseSteps = 60
 // new code.
 func TestNoStaleNames(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
-		// The place of an allocation depends on all allocations before. So each kind begins with a fresh heap.
+		// Where Ruby puts an object depends on all allocations before it. So each kind begins with a fresh heap.
 		for _, work := range [][]string{
 			{"method major", "method minor", "method compact"},
 			{"lines minor", "lines major", "lines compact"},

@@ -16,7 +16,8 @@ import (
 //go:embed testdata/suffix.rb
 var suffixProgram string
 
-// suffixPrograms are arguments of suffix.rb. Each names the programs that run in threads beside each other.
+// suffixPrograms are arguments of suffix.rb. Each is a list of programs that run at the same time, in threads of one
+// process.
 var suffixPrograms = []string{
 	"same_receiver redefine", "same_code naming compact", "fibers births waves", "rescues tails refined compact",
 	"escapes specials compact",
@@ -77,9 +78,9 @@ func compareSuffix(t *testing.T, rd *Reader) {
 				return id, info, nil
 			}
 		}
-		// Code and names that the frames refer to are not in the copies. The running program may have changed them
+		// The frames refer to code and names that are not in the copies. The running program may have changed them
 		// between the decodings. While Ruby compacts its heap, a name cannot be read for a moment. The innermost frame
-		// of a running thread can be half written for a moment, and is left out of one of the three stacks.
+		// of a running thread can be half written for a moment, so one of the three decodings may leave it out.
 		half := (raw.Running || raw.Partial) && (info.UncertainTop && topLost(rd.dict, id, want) || wantInfo.UncertainTop && topLost(rd.dict, want, id))
 		if err != nil || errBefore != nil || before != want || wantInfo.FailedNames != info.FailedNames || half {
 			raced++
@@ -109,7 +110,7 @@ func topLost(dict *sampler.Dictionary, a, b sampler.StackID) bool {
 	return len(two) > 0 && slices.Equal(one, two[1:])
 }
 
-// sameButTop reports whether two stacks differ at most in the line of the innermost frame, and in whether the line is
+// sameButTop reports whether two stacks differ only in the line of the innermost frame, or in whether this line is
 // certain. Each decoding checks anew whether a JIT has compiled the frame's code, which may change at any moment.
 func sameButTop(dict *sampler.Dictionary, a, b sampler.StackID) bool {
 	one, two := dict.Frames(a, nil), dict.Frames(b, nil)

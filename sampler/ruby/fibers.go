@@ -26,11 +26,13 @@ type fiberRead struct {
 	handlers int
 }
 
-// link is the address and the value of a word that refers to a fiber. While the value stays, the fiber does not run.
+// link is a word that refers to a fiber: its address, and the value that it says. While the value stays the same, the
+// fiber does not run.
 type link struct{ addr, says attach.Address }
 
-// readResumers reads the stacks of the fibers that resumed the running fiber: its resumer, the resumer's resumer and
-// so on. They do not run now. If a fiber went on before its stack was read, the stack is left out and counted as torn.
+// readResumers reads the stacks of the fibers that resumed the running fiber: its resumer, the resumer's resumer and so
+// on. They cannot run while the running fiber does. If one of them goes on before its stack was read, its stack is left
+// out and counted as torn.
 func (r *fiberReader) readResumers(t *thread) {
 	st := &t.stack
 	st.fibers, st.fibersOf = st.fibers[:0], st.version
@@ -117,7 +119,7 @@ func (f *fiberRead) planLinks(p *plan, k int, links []link) {
 	}
 }
 
-// leads reports whether all links kept their values, so that the fiber did not run while its stack was read.
+// leads reports whether all links still have their values. If they do, the fiber did not run while its stack was read.
 func (f *fiberRead) leads(links []link) bool {
 	for _, b := range f.links {
 		for i, l := range links {

@@ -9,12 +9,12 @@ const (
 	signBatch   = 64
 )
 
-// fiberSign finds out whether a thread of a process has ever switched from its first fiber to another one. Before the
-// first switch no fiber is suspended, so the heap need not be searched for one.
+// fiberSign finds out whether a thread of a process has ever switched from its first fiber to another fiber. Before the
+// first switch no fiber is suspended, so ddtop need not search the heap for fibers.
 //
-// The switch saves the stack pointer of the fiber that it leaves in rb_fiber_struct.context (coroutine_transfer of
-// coroutine/*/Context.S, Ruby 2.6 and later). The first fiber of a thread is allocated with zeros there
-// (rb_threadptr_root_fiber_setup of cont.c).
+// When a thread switches, it saves the stack pointer of the fiber that it leaves in rb_fiber_struct.context
+// (coroutine_transfer of coroutine/*/Context.S, Ruby 2.6 and later). The first fiber of a thread has zeros there until
+// then (rb_threadptr_root_fiber_setup of cont.c).
 type fiberSign struct {
 	nextNS int64
 	next   int // next is the place in Reader.order of the next thread to read

@@ -22,7 +22,7 @@ type sampleMaker struct {
 	allFresh bool
 }
 
-// forget drops what is known of the last Sample, because the threads were listed again.
+// forget drops the threads of the last Sample, because the threads were listed again.
 func (r *sampleMaker) forget() { r.filled, r.fresh, r.allFresh = nil, r.fresh[:0], true }
 
 func (r *sampleMaker) fill(depth sampler.Depth, s *sampler.Sample) {
@@ -88,7 +88,8 @@ func (r *sampleMaker) fillRactor(rc *ractor, out *sampler.Ractor) {
 	out.Waiting = int32(len(out.Queue))
 }
 
-// filledBefore reports whether s still has the threads of the last tick, so that only the threads just read change.
+// filledBefore reports whether s still has the threads of the last tick. Then only the threads that were just read must
+// be filled in.
 func (r *sampleMaker) filledBefore(s *sampler.Sample) bool {
 	n := len(s.Threads)
 	return n > 0 && n == len(r.list.order) && n == len(r.filled) && &s.Threads[0] == &r.filled[0]
@@ -121,8 +122,9 @@ func (r *sampleMaker) noteFresh(depth sampler.Depth) {
 	}
 }
 
-// age removes the fresh marks that the last tick set. A stack tick also marks the stacks that it does not read as
-// fresh. They are younger than maxStackAgeNS, and their threads have taken no part in the scheduling since.
+// age removes the marks StackFresh that the last tick set. A stack tick also marks stacks as fresh that it does not
+// read. They are younger than maxStackAgeNS, and their threads have taken no part in the scheduling since they were
+// read.
 func (r *sampleMaker) age(depth sampler.Depth) {
 	switch {
 	case depth == sampler.StackTick:

@@ -35,9 +35,9 @@ func CacheFolder() string { return rubyvm.CacheFolder() }
 // torn.
 const maxVerifyTries = 20
 
-// Find chooses the layout for a Ruby and locates its VM. It verifies on the target a layout that was made for another
-// release. If the layout of a release does not fit (a patched build), it derives one from the module's debug
-// information. An error is layout.ErrUnknownRelease, ErrLayout with advice, or an error of LocateVM.
+// Find chooses the layout for a Ruby and locates its VM. If the layout was made for another release, Find verifies it
+// on the target. If the layout of the Ruby's release does not fit (a patched build), Find derives one from the module's
+// debug information. An error is layout.ErrUnknownRelease, ErrLayout with advice, or an error of LocateVM.
 func Find(ctx context.Context, mem attach.Memory, module *attach.Module, version string, o FindOptions) (Found, error) {
 	return rubyvm.Find(ctx, mem, module, version, o, func(vm *VM) error { return verifyThreads(vm, module, o.PID) })
 }

@@ -75,8 +75,8 @@ func TestFindUnknownPatch(t *testing.T) {
 	})
 }
 
-// TestVerifyRefuses: verification with the tables of another series fails, or the table must read the same threads and
-// frames as the Ruby's own table.
+// TestVerifyRefuses: a table of another series either fails the verification, or it reads the same threads and frames
+// as the Ruby's own table.
 func TestVerifyRefuses(t *testing.T) {
 	releases, err := layout.Releases()
 	if err != nil {
@@ -101,7 +101,8 @@ func TestVerifyRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 			tried++
-			// Try the rules of the Ruby under test, as for a patched build, and the rules of the table's release.
+			// Use the rules of the release of the Ruby under test, as for a patched build, and then the rules of the
+			// table's release.
 			for _, version := range []string{g.vm.Version, other.Version} {
 				vm, err := rubyvm.TryLayout(stopped(), g.proc, g.mod, version, table, true, FindOptions{PID: g.proc.PID(), Still: true}, proven(g))
 				if err != nil {
@@ -172,8 +173,9 @@ func TestFindUnknownRelease(t *testing.T) {
 	}
 }
 
-// TestFindByDebugInformation: ddtop derives the layout of every Ruby that was built with -g, and verifies it on the
-// live process. All frames equal those read with the embedded table. The second time, the layout comes from the cache.
+// TestFindByDebugInformation: for every Ruby that was built with -g, ddtop derives the layout from debug information.
+// It verifies the layout on the live process. All frames equal the frames read with the embedded table. The second
+// time, the layout comes from the cache.
 func TestFindByDebugInformation(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartParked(t, rubytest.Options{})
@@ -185,7 +187,8 @@ func TestFindByDebugInformation(t *testing.T) {
 		o := FindOptions{PID: p.PID, Cache: t.TempDir(), Progress: func(_ string, done, total int) { units = done }}
 		derived, source, err := rubyvm.DeriveTable(t.Context(), g.mod, g.vm.Version, o)
 		if errors.Is(err, layout.ErrIncomplete) {
-			// This Ruby has no debug information of its C code. Package layout tests that this is the reason.
+			// This Ruby has no debug information of its C code. A test of package layout checks that this is the only
+			// reason for the error.
 			rubytest.Skip(t, "its C part was built without debug information")
 		}
 		if err != nil {

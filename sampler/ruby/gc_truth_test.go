@@ -12,9 +12,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// gcProgram runs commands and asks Ruby for all its figures. Then it stops itself, which allocates almost nothing, and
-// asks again when it continues. A reading in between lies between the two answers. Nearly all figures are equal in
-// both.
+// gcProgram runs commands and prints all of Ruby's figures about the collector. Then it stops itself, which allocates
+// almost nothing, and prints them again when it continues. ddtop reads between the two answers, so its figures lie
+// between theirs. Nearly all figures are equal in both answers.
 const gcProgram = `
 def fill(out)
   GC.stat(out[0])
@@ -162,7 +162,7 @@ func word(v any) string {
 	return s
 }
 
-// TestGCFigures: every figure of GC.stat, GC.stat_heap and GC.latest_gc_info equals Ruby's own.
+// TestGCFigures: every figure that ddtop reads equals Ruby's own figure in GC.stat, GC.stat_heap and GC.latest_gc_info.
 func TestGCFigures(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -217,8 +217,8 @@ func TestGCFigures(t *testing.T) {
 				t.Errorf("%s: %d objects allocated, the tick says %d", c.where, s.GCDetail.Allocated, s.GC.Allocated)
 			}
 		}
-		// One figure in twenty may have changed between Ruby's two answers. The call that stops the process allocates
-		// after a compaction.
+		// The test allows that one figure in twenty changes between Ruby's two answers. After a compaction, the call
+		// that stops the process allocates.
 		if c.within*20 > c.equal {
 			rubytest.TooSeldom(t, "only %d figures stood still while %d moved: the comparison says too little", c.equal, c.within)
 		}

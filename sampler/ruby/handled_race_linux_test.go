@@ -81,7 +81,7 @@ func oddException(thread, exception string, w *sampler.Work) error {
 	return nil
 }
 
-// raceHandled takes samples until want threads of samples have handled an exception.
+// raceHandled takes samples until ddtop has found a handled exception for a thread want times.
 func raceHandled(t *testing.T, rd *Reader, want int) {
 	var s sampler.Sample
 	found, none, inRequest := 0, 0, 0

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// staleException has a thread that handles an exception in its first request. A block keeps the variables of this code,
-// so they are on the heap. The frame of the rescue stays unchanged when the request ends.
+// staleException has a thread that handles an exception in its first request. When this request ends, the frame of the
+// rescue stays unchanged in memory. A block keeps the variables of the code, so they are on the heap.
 const staleException = `
 def call(n)
   raise ArgumentError, "first"
@@ -28,8 +28,9 @@ $stdout.sync = true
 n = 0
 loop { serve(n += 1) }`
 
-// betweenMemory calls run once, in a call that reads at the address at. The ranges of the stack, of the execution
-// context and of the thread have the content from before run. All other ranges have the content from after run.
+// betweenMemory simulates a program that goes on during a call. In the first call that reads at the address at, it
+// calls run. The ranges of the stack, of the execution context and of the thread have the content from before run. All
+// other ranges have the content from after run.
 type betweenMemory struct {
 	attach.Memory
 	at, end, ec, thread attach.Address

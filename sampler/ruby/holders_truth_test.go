@@ -10,7 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/heapgraph"
 )
 
-// holdersProgram keeps objects of a class of their own in each kind of holder.
+// holdersProgram keeps objects in each kind of holder: a variable, a constant and so on. The objects of each holder
+// have a class of their own.
 const holdersProgram = `
 require "set"
 require "monitor"
@@ -82,7 +83,7 @@ puts "ready"
 $stdin.gets
 `
 
-// holderPaths are the expected paths of the objects of holdersProgram, by class. Some releases have different paths.
+// holderPaths are the expected paths to the objects of holdersProgram, by class. Some releases have different paths.
 var holderPaths = map[string][]string{
 	"InConstHash":      {"Shop::Store::CACHE (Hash) → InConstHash"},
 	"InClassVariable":  {"Shop::Store.@@registry (Array) → InClassVariable"},
@@ -148,7 +149,8 @@ func TestHolders(t *testing.T) {
 			for _, w := range paths {
 				right = right || path == w
 			}
-			// The last object that was made can also be on the program's stack.
+			// The last object that was made can also be on the program's stack, so it can have another path. The test
+			// allows for this.
 			if !right || h.Paths[0].Objects < want-2 {
 				t.Errorf("%s: %d by %s, want %q", class, h.Paths[0].Objects, path, paths)
 				for _, p := range h.Paths {

@@ -19,11 +19,11 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/rubyvm"
 )
 
-// Addresses of the made-up parts of a hostile memory. Captured addresses have 47 bits. From 2^56 on no address can be
-// read.
+// Addresses of the made-up parts of a hostile memory. They differ from captured addresses, which have 47 bits. Reads
+// from 2^56 on fail.
 const (
-	// At hostileNew, plus epochStride for each epoch, the captured pages exist once more. So each epoch has new
-	// addresses.
+	// Each epoch has a copy of the captured pages, epochStride after the copy of the epoch before. The first is at
+	// hostileNew. So each epoch has new addresses.
 	hostileNew     = attach.Address(1) << 52
 	epochStride    = attach.Address(1) << 26
 	capturedPage   = attach.Address(4096)
@@ -35,15 +35,15 @@ const (
 	hostileTextBytes = 1 << 20
 )
 
-// hostile is the memory of a captured process, changed so that it tries to fill a reader's memory. In each epoch,
-// control frames name code, methods and receivers at new addresses. The words there lead to other new addresses. Every
-// string is a megabyte long and differs from all others. There are as many threads and ractors as a reader follows, or
-// links that lead in circles.
+// hostile is the memory of a captured process, changed so that it tries to fill a reader's memory. From epoch to epoch,
+// control frames name code, methods and receivers at new addresses. The words at these addresses lead to other new
+// addresses. Every string is a megabyte long and differs from all others. There are as many threads and ractors as a
+// reader follows, or links that lead in circles.
 type hostile struct {
 	pages *memtest.Pages
 	o     *rubyvm.Offsets
 	vm    attach.Address
-	// kept are the ranges whose words stay unchanged: the structs of threads and of the scheduler.
+	// kept are the ranges whose words stay as they were captured: the structs of threads and of the scheduler.
 	kept []attach.Range
 	// stacks are the VM stacks. Their words point to new addresses in each epoch.
 	stacks []attach.Range
@@ -52,9 +52,10 @@ type hostile struct {
 	// threads and ractors count the made-up ones, besides the captured ones. A huge number makes a list without an end.
 	threads, ractors attach.Address
 	epoch            attach.Address
-	// fresh changes the Thread objects in each epoch, so that all threads are new ones.
+	// fresh gives the threads other Thread objects in each epoch, so that ddtop takes all of them for new threads.
 	fresh bool
-	// circle makes a queue for the GVL that does not come back to its head, and fibers that resume each other.
+	// circle makes lists that never end: a queue for the GVL that does not come back to its head, and fibers that
+	// resume each other.
 	circle bool
 	// list has the addresses of the captured pages.
 	list  []attach.Address
@@ -96,7 +97,7 @@ func (h *hostile) Read(addr attach.Address, buf []byte) error {
 	if err := h.pages.Read(at, buf); err != nil {
 		return err
 	}
-	// A String may begin before the range that is read.
+	// A String may begin before the range that is read. So the change begins earlier, too.
 	const head = 32
 	from := at&^7 - head
 	wide := make([]byte, int(at-from)+len(buf))
@@ -113,7 +114,7 @@ func (h *hostile) Read(addr attach.Address, buf []byte) error {
 	return nil
 }
 
-// change replaces the words read at an address by the words of an epoch.
+// change replaces the words that were read at an address by other words, which differ in each epoch.
 func (h *hostile) change(at, epoch attach.Address, buf []byte) {
 	inStack := within(h.stacks, at)
 	if inStack {
@@ -289,7 +290,7 @@ func hostileOf(t *testing.T, g *tickTarget) (*hostile, *Reader) {
 	return h, r
 }
 
-// kitchen is all that the screen keeps of a process.
+// kitchen is all that ddtop keeps of a process to show it on the screen.
 type kitchen struct {
 	fold    *measure.Fold
 	rolling *flamegraph.Rolling
@@ -332,10 +333,11 @@ func heapAlloc() int64 {
 }
 
 const (
-	// mostHostileReads limits the ranges that one tick reads. It counts the lists of threads and ractors in each try,
-	// twice, and the words that lead to the threads' names.
+	// mostHostileReads limits the ranges that one tick reads. A tick reads the lists of threads and ractors twice in
+	// each try, and also the words that lead to the threads' names.
 	mostHostileReads = 2 * maxListTries * (maxThreads + 2*maxRactors)
-	// mostHostile limits what may be kept, in bytes. It is the sum of all limits, with the keys of the flamegraph.
+	// mostHostile limits the memory that ddtop may keep, in bytes. It is the sum of all limits, plus the keys of the
+	// flamegraph.
 	mostHostile = sampler.MaxDictionaryBytes + code.MaxKeptBytes + heap.MaxKeptBytes + maxStackBytes + hostileHistoryBytes + timeline.MaxTimelineBytes +
 		flamegraph.MaxHistoryBytes + flamegraph.MaxKeys*160
 )

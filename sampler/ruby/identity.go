@@ -7,7 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxNameTries is how many stack ticks try to read a thread's name. If all fail, ddtop waits until Ruby changes it.
+// maxNameTries is how many stack ticks try to read a thread's name. If all fail, ddtop tries again only after Ruby has
+// changed the name.
 const maxNameTries = 50
 
 // threadNamer finds out the name of each Ruby thread, and the native thread on which it runs.
@@ -29,7 +30,7 @@ func newThreadNamer(tg *target, list *threadList, tids func(int32) (int32, bool)
 	return &threadNamer{target: tg, list: list, tids: tids, pthreadTID: -1}
 }
 
-// identify updates a thread's native thread id and name in the dictionary.
+// identify updates the entry of a thread in the Dictionary: its native thread id and its name.
 func (r *threadNamer) identify(t *thread) {
 	changed := t.info.ID == 0
 	if tid := r.hostTID(t); tid != t.tid {
@@ -72,10 +73,10 @@ func (r *threadNamer) stillNamed(t *thread, name uint64) bool {
 }
 
 // hostTID returns the tid of the thread's native thread (docs/internals/threads.md#native-threads). Since 3.2 Ruby
-// keeps it in rb_native_thread, 3.1 in rb_thread_t, older releases only in libc's struct pthread. hostTID translates
-// it from the target's PID namespace to ddtop's. After a fork, 3.1 and 3.2 keep the parent's tid, which is no task of
-// the process. Then libc's tid counts. The main thread's tid cannot be guessed, because a program can start Ruby in
-// any of its threads.
+// keeps the tid in rb_native_thread. 3.1 keeps it in rb_thread_t, and in older releases only libc has it, in struct
+// pthread. hostTID translates the tid from the target's PID namespace to ddtop's. After a fork, 3.1 and 3.2 keep the
+// parent's tid, which is no task of the process. Then hostTID uses libc's tid. It does not take the PID as the main
+// thread's tid, because a program can start Ruby in any of its threads.
 func (r *threadNamer) hostTID(t *thread) int32 {
 	var stored int32
 	switch {
@@ -174,10 +175,10 @@ func (r *threadNamer) taskOf(word []byte) (host int32, ok bool) {
 	return host, true
 }
 
-// findPthreadTID finds the offset of the tid in struct pthread. There each thread must have the id of a task, and no
-// two threads the same id. Several offsets can qualify: glibc has a 1 (multiple_threads) in every struct, and a
-// container has a task 1. Then only the known offsets of C libraries count. findPthreadTID returns the tid in the
-// struct at the address wanted. It returns zero if the tid is not certain.
+// findPthreadTID finds the offset of the tid in struct pthread. At this offset, each thread must have the id of a task,
+// and no two threads the same id. Several offsets can qualify. For example, glibc has a 1 (multiple_threads) in every
+// struct, and a container has a task with the id 1. Then only the known offsets of C libraries count. findPthreadTID
+// returns the tid in the struct at the address wanted. It returns zero if the tid is not certain.
 func (r *threadNamer) findPthreadTID(wanted attach.Address) int32 {
 	blocks := [][]byte{r.readPthread(wanted)}
 	size := len(blocks[0])
@@ -227,8 +228,8 @@ func (r *threadNamer) findPthreadTID(wanted attach.Address) int32 {
 	return only
 }
 
-// readPthread reads the searched part of a struct pthread. It reads less if the mapped memory ends earlier. musl has
-// the main thread's struct at the end of its variables.
+// readPthread reads the part of a struct pthread in which the tid is searched. It reads less if the mapped memory ends
+// earlier. With musl, the main thread's struct is at the end of the mapped variables.
 func (r *threadNamer) readPthread(at attach.Address) []byte {
 	const page = 4096
 	buf := make([]byte, pthreadSearch)

@@ -40,8 +40,9 @@ const (
 	jitLinesLitter = 15
 )
 
-// TestLinesUnderJIT: if compiled code computes long after a call, its frame still has the call's line, and ddtop marks
-// the line as uncertain. If the collector runs, compiled code has written its line, and ddtop must trust this line.
+// TestLinesUnderJIT: compiled code does not write its line at each step. If it computes long after a call, its frame
+// still has the call's line, and ddtop must mark the line as uncertain. If the collector runs, compiled code has
+// written its line, and ddtop must trust this line.
 func TestLinesUnderJIT(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -61,18 +62,19 @@ func TestLinesUnderJIT(t *testing.T) {
 }
 
 const (
-	// callShare exceeds the call's share of the loop's time. A round of 100,000 turns takes milliseconds, and the call
-	// less than a microsecond.
+	// callShare is greater than the call's share of the loop's time. A round of 100,000 turns takes milliseconds, and
+	// the call less than a microsecond.
 	callShare = 1e-3
-	// interruptedShare exceeds the chance that another program gets the sampler's or the Ruby's CPU in the few
-	// microseconds of one sample. The collector can then end and begin again within the sample.
+	// interruptedShare exceeds the chance that a sample is interrupted: another program gets the CPU of the sampler or
+	// of Ruby in the few microseconds of a sample. The collector can then end and begin again within the sample.
 	interruptedShare = .05
 )
 
 // sampleJITLines samples until it has seen enough. exact means that the release's innermost frames can be trusted
-// without a JIT. A sample counts if the kernel reports that the thread has been on a CPU since the last sample that
-// counted. If other programs hold the CPUs, the thread stays in one place for many samples, which count as one sample.
-// So the places of the samples are independent: the thread's rounds have no rhythm in common with the kernel's clock.
+// without a JIT. A sample counts only if the kernel reports that the thread has been on a CPU since the last sample
+// that counted. If other programs hold the CPUs, the thread stays in one place for many samples, and these count as
+// one. The places of the samples are independent, because the thread's rounds have no rhythm in common with the
+// kernel's clock.
 func sampleJITLines(t *testing.T, rd *Reader, compiled, exact bool) {
 	const enough = 200
 	var s sampler.Sample
@@ -92,7 +94,8 @@ func sampleJITLines(t *testing.T, rd *Reader, compiled, exact bool) {
 			t.Fatal(err)
 		}
 		ran = before
-		// The flag was read before the frames. It is valid for the frames only if it is the same after them.
+		// The flag that the collector runs was read before the frames. It is valid for the frames only if it is the
+		// same after them.
 		if s.GC.During != collects(t, rd) {
 			continue
 		}

@@ -90,9 +90,9 @@ func TestLists(t *testing.T) {
 	})
 }
 
-// usedQueues has Queues that grow. A thread that puts into a Queue or takes from it has the Queue's name in its own.
-// Two threads named neither put into a Queue and take from it. A third only reads a Queue's size, and a fourth uses an
-// Array.
+// usedQueues has Queues that grow. The name of a thread that puts into a Queue or takes from it contains the Queue's
+// name. Two threads named neither put into a Queue and take from it. A third only reads a Queue's size, and a fourth
+// uses an Array.
 const usedQueues = `
 def thread(name)
   Thread.new { Thread.current.name = name; loop { yield; sleep 0.001 } }
@@ -167,8 +167,9 @@ func TestQueueUsers(t *testing.T) {
 	})
 }
 
-// usedArrays has Arrays that grow. Threads take from the Arrays in wantedArrays, and have their names. No thread takes
-// from the other Arrays: some code takes from another Array in the same method, or takes elements in a computation.
+// usedArrays has Arrays that grow. Threads take from the Arrays in wantedArrays, and are named after them. No thread
+// takes from the other Arrays. Code near them only looks similar: it takes from another Array in the same method, or
+// takes elements in a computation.
 const usedArrays = `
 def thread(name)
   Thread.new { Thread.current.name = name; loop { yield; sleep 0.001 } }

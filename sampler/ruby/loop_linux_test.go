@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// loopFibers has threads with and without a fiber scheduler, in their first fiber and in another one. They wait in a
-// way that bypasses the scheduler.
+// loopFibers has threads with a fiber scheduler and threads without one. They run their first fiber or another fiber,
+// and wait in a way that bypasses the scheduler.
 const loopFibers = `
 class Loop
   def block(*); end

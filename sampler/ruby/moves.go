@@ -2,19 +2,21 @@ package ruby
 
 import "github.com/ddtop/ddtop/sampler"
 
-// Moves returns when a native thread last lost a CPU or was seen on one, CLOCK_MONOTONIC in ns. It may not know yet
-// that a thread has just got a CPU.
+// Moves returns when a native thread last lost a CPU or was seen on one, CLOCK_MONOTONIC in ns. If a thread has just
+// got a CPU, Moves may still return an earlier time.
 type Moves func(tid int32) int64
 
-// stillNS limits the age of a stack whose thread is not known to have moved, in ns. An older stack is read again,
-// because other threads can change memory that the names of its frames depend on.
+// stillNS limits the age of a stack, in ns, if the thread is not known to have moved. An older stack is read again,
+// because other threads can change the memory with the names of its frames.
 const stillNS = 1_000_000_000
 
-// SetMoves makes Read leave out the stacks of threads that have not moved since their stacks were last read. These
-// stacks count as fresh. moves is nil if the movements are not known. Only the goroutine that calls Read may call it.
+// SetMoves makes Read skip the stacks of threads that have not moved (had a CPU) since their stacks were last read.
+// These stacks count as fresh. moves is nil if nothing is known of the threads' moves. Only the goroutine that calls
+// Read may call it.
 func (r *Reader) SetMoves(moves Moves) { r.choice.moves = moves }
 
-// standsStill reports whether a thread's last read stack is still right, because the thread has not moved since.
+// standsStill reports whether the stack that was last read of a thread is still right, because the thread has had no
+// CPU since.
 func (r *selection) standsStill(t *thread) bool {
 	st := &t.stack
 	switch {
@@ -28,8 +30,8 @@ func (r *selection) standsStill(t *thread) bool {
 	return r.dec.Holds(st.proof)
 }
 
-// Entered is a thread that began new work between FromNS and ByNS, CLOCK_MONOTONIC in ns. Before that, it waited in an
-// outer frame of its stack.
+// Entered is a thread that began new work between FromNS and ByNS, CLOCK_MONOTONIC in ns. Before that, it waited in a
+// frame that is now an outer frame of its stack.
 type Entered struct {
 	TID          int32
 	FromNS, ByNS int64
@@ -54,5 +56,5 @@ func (r *selection) takeEntered() {
 	r.lookAt, r.entered = len(r.entered) > 0, r.entered[:0]
 }
 
-// asked reports whether the current tick must read a thread in any case.
+// asked reports whether the current tick must read a thread because of LookAt.
 func (t *thread) asked() bool { return t.entered.TID != 0 }

@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestMoves: if a thread has not moved since ddtop read its stack, the stack is not read again, and counts as fresh. If
-// the thread has moved, or after stillNS, the stack is read.
+// TestMoves: if a thread has had no CPU since ddtop read its stack, the stack is not read again, and counts as fresh.
+// If the thread has had a CPU, or after stillNS, the stack is read.
 func TestMoves(t *testing.T) {
 	still := 0
 	for _, g := range loadTicks(t) {

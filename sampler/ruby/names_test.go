@@ -29,8 +29,8 @@ func allPlaces(t *testing.T) (list []places.Place) {
 	return list
 }
 
-// TestTablesHoldWhatIsRead: for some release, each name in a table is in a tag. Each name in a tag is in a table of a
-// release of the tag.
+// TestTablesHoldWhatIsRead: each name in the layout tables is in a struct tag for at least one release. Each name in a
+// struct tag is in the table of at least one release for which the tag is.
 func TestTablesHoldWhatIsRead(t *testing.T) {
 	releases, err := layout.Releases()
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 )
 
 // plan lists the memory ranges that one system call reads, in this order, and the purpose of each part. Making a plan
-// reads nothing, except for the places of ractors' counters, once after the list of ractors was read again.
+// reads no memory, with one exception: after the list of ractors was read again, it reads once where the ractors'
+// counters are.
 type plan struct {
 	ranges []attach.Range
 	parts  []part

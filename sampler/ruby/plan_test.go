@@ -93,8 +93,8 @@ func TestPlanOfTick(t *testing.T) {
 	}
 }
 
-// TestStackOutcomes: the outcome of a stack's reading follows only from what was read. The test reads one captured
-// stack by each kind of plan, with changes as a running thread makes them.
+// TestStackOutcomes: the outcome of reading a stack depends only on the bytes that were read. The test reads one
+// captured stack by each kind of plan, with changes as a running thread makes them.
 func TestStackOutcomes(t *testing.T) {
 	type reading struct {
 		*stackState

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// poppedMemory is a memory in which a thread returns from some of its methods after the first copy. The return happens
-// between the readings of its execution context, and leaves the frames unchanged, as Ruby does.
+// poppedMemory is a memory in which a thread returns from some of its methods after the first copy of its stack. The
+// execution context shows the return from its second reading on. The frames stay unchanged in memory, as in Ruby.
 type poppedMemory struct {
 	attach.Memory
 	ec    attach.Address
@@ -35,8 +35,8 @@ func (m *poppedMemory) ReadBatch(ranges []attach.Range) (int, error) {
 	return calls, err
 }
 
-// TestPoppedFrames: if frames are popped while a stack is read, they are not on the stack, although they are the same
-// in all copies.
+// TestPoppedFrames: frames that are popped while a stack is read are not reported as parts of the stack, although all
+// copies have the same bytes.
 func TestPoppedFrames(t *testing.T) {
 	const depth = 100
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -60,7 +60,7 @@ func TestPoppedFrames(t *testing.T) {
 		memory, fs, whole := rd.mem, rd.o.Code.FrameSize, *st
 		kept := bytes.Clone(st.kept)
 		frames := len(kept) / fs
-		// The control frames further in than a_99 belong to the method that waits.
+		// The control frames inward of a_99, the innermost method of the chain, belong to the method that waits.
 		waits := 0
 		for ; waits < frames; waits++ {
 			if base, _, ok := rd.dec.Known(attach.Address(le64(kept[waits*fs+frameISeq:]))); ok && base == fmt.Sprintf("a_%d", depth-1) {

@@ -66,7 +66,7 @@ func TestPublishedSpans(t *testing.T) {
 				p.JSON(t, &truth)
 				rd := readPublished(t, p.PID)
 				last, calls := "no tick", uint64(0)
-				// If a tick has no time for a span, it reports none. A later tick reads it.
+				// If a tick has no time to read a span, it reports no span. So the test waits for a later tick.
 				for deadline := time.Now().Add(rubytest.Timeout); last != "" && time.Now().Before(deadline); {
 					last = comparePublished(t, rd, truth)
 					before := calls
@@ -82,8 +82,8 @@ func TestPublishedSpans(t *testing.T) {
 	})
 }
 
-// comparePublished compares a tick with the spans that threads report to publish, and returns what is missing. If a
-// thread has another span, the test fails.
+// comparePublished compares a tick with the spans that the threads print, and returns which spans are missing. If ddtop
+// reports another span for a thread, the test fails.
 func comparePublished(t *testing.T, rd *Reader, truth map[string]published.Span) (missing string) {
 	t.Helper()
 	var s sampler.Sample
@@ -113,9 +113,9 @@ func comparePublished(t *testing.T, rd *Reader, truth map[string]published.Span)
 	return missing
 }
 
-// TestRacingPublished: threads publish spans as fast as they can, in records that are written in place or freed. A
-// span's number shows its thread, its trace and its place in the trace. So ddtop must never show a span of another
-// thread, or a span and a root of different traces.
+// TestRacingPublished: threads publish spans as fast as they can, in records that are then overwritten or freed. A
+// span's number shows its thread, its trace and its place in the trace. With it, the test checks that ddtop never shows
+// a span of another thread, or a span and a root of different traces.
 func TestRacingPublished(t *testing.T) {
 	needPublished(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

@@ -5,12 +5,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// The queue for a GVL is a list. A thread that wants the lock goes to the end, and the first one gets it. So a
-// selective tick need not read the threads in between: while both ends are known members, the others keep their
-// places. There are rare exceptions. Up to 3.2 a waiter whose timer ran out can leave from the middle, and take a lock
-// that is free for a moment. On head (Ruby's development branch) a thread can go in front. A queue is marked torn if
-// the members that a tick reads contradict it, or if the scheduler's count differs (3.3 and later). The next tick
-// reads it whole. Stack ticks read the members in turn, so an error can last for maxStackAgeNS at most.
+// The queue for a GVL is a list. A thread that wants the lock goes to the end, and the first thread gets the lock. So a
+// selective tick (selective.go) need not read all threads in the queue: while both ends are known members, the threads
+// between them keep their places. There are rare exceptions. Up to 3.2 a waiter whose timer ran out can leave from the
+// middle, and take a lock that is free for a moment. On head (Ruby's development branch) a thread can go in front. A
+// queue is marked torn if the members that a tick reads contradict it, or if the scheduler's count differs (3.3 and
+// later). The next tick reads it whole. Stack ticks read the members in turn, so an error can last for maxStackAgeNS at
+// most.
 
 const (
 	// queueLead is how many threads at the front of the queue every tick reads, because they run next.
@@ -28,13 +29,14 @@ const (
 	// queueMoved means that the nodes that were read do not form a queue. The queue changed while it was read, or
 	// changed in its middle since the last tick.
 	queueMoved
-	// queueLacksThread means that threads have left the queue and were not read. They are marked as wanted.
+	// queueLacksThread means that threads have left the queue, but this tick has not read them. They are marked as
+	// wanted, so that the next reading includes them.
 	queueLacksThread
 )
 
 // queue is a ractor's queue for the GVL.
 type queue struct {
-	// members are the threads of the last tick, in order. known is true if the list is complete.
+	// members are the threads that the queue had at the last tick, in order. known is true if the list is complete.
 	members []*thread
 	known   bool
 	// next is the queue that the current tick builds, from its front on. tail collects its end, last thread first.
@@ -113,9 +115,9 @@ func (r *gvlReader) setQueue(rc *ractor, next []*thread, known bool) {
 	q.members, q.next, q.known = next, q.members, known
 }
 
-// followQueue builds queue.next, the queue of this tick. It takes the queue of the last tick and applies the changes
-// at both ends. It reads each thread that is new at an end, if this tick has not. The links of that thread prove its
-// place.
+// followQueue builds queue.next, the queue of this tick. It takes the queue of the last tick and applies the changes at
+// both ends. It reads each thread that is new at an end, unless this tick has read it already. The links of that thread
+// prove its place.
 func (r *gvlReader) followQueue(rc *ractor) queueOutcome {
 	q := &rc.queue
 	q.fetched = 0
@@ -165,9 +167,9 @@ func (r *gvlReader) followQueue(rc *ractor) queueOutcome {
 	return r.followGone(q.members[:from], q.members[kept+1:])
 }
 
-// followTail walks from the node in last toward the front, and stops at the first member that is still in its old
-// place. kept is this member's index, or -1 if there is none. The threads behind it are new and go to queue.tail.
-// behind is the node of the first of them, or head if none is new. ok is false if the queue cannot be followed.
+// followTail walks from the node last toward the front, and stops at the first member that is still in its old place.
+// kept is this member's index, or -1 if there is none. The threads behind this member are new and go to queue.tail.
+// behind is the node of the first new thread, or head if none is new. ok is false if the queue cannot be followed.
 func (r *gvlReader) followTail(rc *ractor, head, last attach.Address) (kept int, behind attach.Address, ok bool) {
 	q := &rc.queue
 	q.tail = q.tail[:0]
@@ -192,9 +194,9 @@ func (r *gvlReader) followTail(rc *ractor, head, last attach.Address) (kept int,
 	return -1, behind, true
 }
 
-// followFront walks from the node in first toward the end. It stops at the first member of the last tick up to index
-// kept, and returns this index. Threads in front of it go to queue.next. ok is false if there is no such member, or if
-// the queue cannot be followed.
+// followFront walks from the node first toward the end. It stops at the first thread that was a member in the last tick
+// with an index up to kept, and returns this index. Threads in front of it go to queue.next. ok is false if there is no
+// such member, or if the queue cannot be followed.
 func (r *gvlReader) followFront(rc *ractor, head, first attach.Address, kept int) (from int, ok bool) {
 	q := &rc.queue
 	before := head
@@ -236,13 +238,13 @@ func (r *gvlReader) followGone(parts ...[]*thread) queueOutcome {
 	return queueFollowed
 }
 
-// hasLeft reports whether a member is known to have left its place.
+// hasLeft reports whether ddtop knows that a member of the queue has left its place.
 func (r *gvlReader) hasLeft(t *thread) bool {
 	return t.met == r.list.ticks || t.readIn == r.list.ticks && !r.queued(t)
 }
 
-// inPlace reports whether t still follows head or the last thread of before, the members that were in front of t. If
-// this tick has not read t, inPlace returns true.
+// inPlace reports whether t still follows the thread that it followed before, or is now the first. before are the
+// members that were in front of t. If this tick has not read t, inPlace returns true.
 func (r *gvlReader) inPlace(t *thread, before []*thread, head attach.Address) bool {
 	if t.readIn != r.list.ticks {
 		return true
@@ -251,8 +253,8 @@ func (r *gvlReader) inPlace(t *thread, before []*thread, head attach.Address) bo
 	return prev == head || len(before) > 0 && prev == r.queueNode(before[len(before)-1])
 }
 
-// meet notes in t.met that the walk has found t at a new place. It reads t if this tick has not read it yet. It
-// returns false if t cannot be read, or if its own node is not in the queue.
+// meet notes in t.met that this tick has found t at a new place in the queue. It reads t if this tick has not read it
+// yet. It returns false if t cannot be read, or if its own node is not in the queue.
 func (r *gvlReader) meet(rc *ractor, t *thread) bool {
 	if t.readIn != r.list.ticks {
 		if t.ractor != rc || rc.queue.fetched >= maxFetched {
@@ -273,8 +275,8 @@ func (r *gvlReader) meet(rc *ractor, t *thread) bool {
 	return true
 }
 
-// queued reports whether the thread's own node is linked into the queue for the GVL. Up to 3.2 the list of threads to
-// be unblocked uses the same node. The node is in that list while unblock.func is set
+// queued reports whether the thread's own node is linked into the queue for the GVL. Up to 3.2 Ruby also uses this node
+// for the list of threads to be unblocked. The node is in that list while unblock.func is set
 // (docs/internals/threads.md#the-gvl-and-its-queue).
 func (r *target) queued(t *thread) bool {
 	off := r.o.ThReadyNode

@@ -22,8 +22,8 @@ const (
 	modelHead  = attach.Address(0x1000)
 )
 
-// queueModel is a scheduler's queue with its threads, in memory, and the true order. Operations like Ruby's change
-// both.
+// queueModel has a scheduler's queue with its threads in memory, and also the true order. The operations of the model
+// change both, as Ruby's operations change the queue.
 type queueModel struct {
 	head    [20]byte
 	threads map[attach.Address]*[modelSpan]byte
@@ -149,7 +149,7 @@ func (m *queueModel) tick(r *Reader, rc *ractor, whole bool, also func(*thread) 
 }
 
 // TestFollowQueue: if threads only join at the end and leave at the front, every tick has the true queue. If they also
-// leave from the middle or go in front, the result is right or marked as torn. This needs a release that counts the
+// leave from the middle or go in front, the result is right or marked as torn. For this, the release must count the
 // queue's threads. The test makes thousands of changes.
 func TestFollowQueue(t *testing.T) {
 	for _, oddly := range []bool{false, true} {

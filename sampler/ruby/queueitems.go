@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// queueWaitNS is how long a thread must have waited for a Queue before the Queue is read, in ns. Most waits are
-	// shorter or have an empty Queue.
+	// queueWaitNS is how long a thread must have waited to take from a Queue before ddtop reads the Queue, in ns. Most
+	// waits are shorter, or their Queue is empty.
 	queueWaitNS = int64(1e9)
 	// queueLookNS is the interval between two readings of the same Queue, in ns.
 	queueLookNS = int64(500e6)
 	// maxQueueLooks bounds the Queues that a tick reads. Each takes three reads of a few bytes.
 	maxQueueLooks = 4
-	// maxQueues limits how many Queues keep their last reading. Beyond it, all readings are dropped.
+	// maxQueues limits how many Queues keep their last reading. If there are more, all readings are dropped.
 	maxQueues = 256
 )
 
@@ -32,8 +32,8 @@ type queueLooks struct {
 	n    int
 }
 
-// hasItems reports whether a thread waits to take from a Queue that has items. If late is true, the tick has no time
-// left, and the last reading of the Queue decides.
+// hasItems reports whether a thread waits to take from a Queue, although the Queue has items. If late is true, the tick
+// has no time left, and the result of the last reading of the Queue is returned.
 func (r *blockReader) hasItems(t *thread, late bool) bool {
 	b := &t.blocked
 	if !b.takes {

@@ -16,7 +16,8 @@ import (
 //go:embed testdata/chains.rb
 var chainsProgram string
 
-// chainRaces has the programs of chains.rb, and the ways in which some of their running stacks must be read.
+// chainRaces has the programs of chains.rb. For each program, it has the ways in which ddtop must read at least some of
+// its running stacks.
 var chainRaces = []struct {
 	name string
 	ways []way
@@ -69,7 +70,7 @@ func impossibleChain(names []string, cut bool) string {
 	return ""
 }
 
-// TestNoImpossibleChains: if the stacks of threads change as a whole again and again, ddtop never shows an impossible
+// TestNoImpossibleChains: while threads replace their whole stacks again and again, ddtop never shows an impossible
 // stack.
 func TestNoImpossibleChains(t *testing.T) {
 	rubytest.OftenEnough(t)
@@ -113,7 +114,8 @@ func raceChains(t *testing.T, rd *Reader, want []way) {
 		return missing() < 0 && (raced >= chainSamples || raced >= chainSamples/racedShare && time.Since(began) > chainTime)
 	}
 	for ; !enough() && time.Since(began) < raceTime; samples++ {
-		// A lock tick reads the stacks of the thread that holds the GVL, and of threads that have just released it.
+		// Every second tick is a lock tick. It reads the stacks of the thread that holds the GVL, and of threads that
+		// have just released it.
 		depth := sampler.StackTick
 		if samples%2 == 1 {
 			depth = sampler.LockTick
@@ -164,8 +166,8 @@ func raceChains(t *testing.T, rd *Reader, want []way) {
 	}
 }
 
-// impossibleResume returns why resumer cannot have resumed fiber. It is empty if it can. Only p resumes a, and only q
-// resumes b.
+// impossibleResume returns why resumer cannot have resumed fiber. It is empty if it can. In the program, only p resumes
+// a, and only q resumes b.
 func impossibleResume(fiber, resumer []string) string {
 	for _, f := range fiber {
 		for _, by := range resumer {
@@ -187,7 +189,8 @@ func (r *stackReader) waysTaken() string {
 	return out
 }
 
-// doubtful reports whether a stack's innermost frame itself, not only its line, is marked as doubtful.
+// doubtful reports whether the innermost frame of a stack is marked as doubtful. It returns false if only the frame's
+// line is doubtful.
 func doubtful(d *sampler.Dictionary, stack sampler.StackID) bool {
 	_, id := d.Stack(stack)
 	f := d.Frame(id)

@@ -41,8 +41,8 @@ Thread.new { loop { Thread.new { t_ }.join } } if ARGV[0] == "births"
 Thread.new { loop { grow("t_", 5); GC.start } } if ARGV[0] == "redefine"
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// At least one in racedShare samples must have raced with the program. In such a sample, a stack differed from the
-// thread's last stack, or changed while it was read.
+// racedShare sets how many samples must race with the program: at least one in racedShare. In such a sample, a stack
+// differed from the thread's last stack, or changed while it was read.
 const racedShare = 40
 
 // raceSamples is how many samples a test takes of each program. DDTOP_VERIFY raises the number.
@@ -158,7 +158,7 @@ func race(t *testing.T, rd *Reader, n int, least time.Duration) {
 	failing := false
 	began := time.Now()
 	for ; (samples < n || raced < n/racedShare || time.Since(began) < least) && time.Since(began) < raceTime; samples++ {
-		// If the program has no CPU, it stands in one place for many ticks. These count as one tick.
+		// If the program has no CPU, it stays in one place for many ticks. Failed ticks in a row count as one.
 		if err := rd.Read(sampler.StackTick, &s); err != nil {
 			if !failing {
 				failedTicks++
@@ -218,7 +218,8 @@ func race(t *testing.T, rd *Reader, n int, least time.Duration) {
 	if raced < n/racedShare {
 		rubytest.TooSeldom(t, "only %d samples raced with the program in %v: it hardly ran while it was read", raced, raceTime)
 	}
-	// One name in a hundred and one tick in ten may be lost. The test fails if chance cannot explain the losses.
+	// One name in a hundred, and one tick in ten, may fail to be read. The test fails if chance cannot explain the
+	// failures.
 	if unnamed > odds.AtMost(moved, .01) {
 		t.Errorf("%d of %d stacks that had moved have a frame whose name was not read", unnamed, moved)
 	}

@@ -16,7 +16,8 @@ import (
 //go:embed testdata/requests.rb
 var requestsProgram string
 
-// seenRequest has the texts that were read of a request. All end with the same "-THREAD-NUMBER".
+// seenRequest has the texts that one reading found for a request. All end with the same "-THREAD-NUMBER" if they belong
+// together.
 type seenRequest struct {
 	texts  []string
 	thread int64

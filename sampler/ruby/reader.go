@@ -26,9 +26,10 @@ type Options struct {
 	// Whole makes every stack tick read all threads, also those that have not been scheduled for a while
 	// (selective.go). Set it if the caller stops the target, so that a sample shows all threads at one instant.
 	Whole bool
-	// Values makes a Reader read the work of threads with paths, arguments and literals (sampler.Work.Values).
+	// Values makes a Reader read the values of requests, jobs and statements, too: paths, arguments and literals
+	// (sampler.Work.Values).
 	Values bool
-	// NoRequests makes a Reader skip what threads work for.
+	// NoRequests makes a Reader skip the search for the requests and jobs that threads work for.
 	NoRequests bool
 	// Now returns CLOCK_MONOTONIC in ns. If it is nil, the time package's clock is used.
 	Now func() int64
@@ -37,8 +38,7 @@ type Options struct {
 }
 
 // Reader reads the threads, the scheduler and the stacks of one Ruby VM into Samples. Only one goroutine may use it.
-// Each of its parts reads one subject and keeps what it knows of it from tick to tick. Reader decides the order of
-// reading.
+// Each of its parts reads one subject and keeps its results from tick to tick. Reader decides the order of reading.
 type Reader struct {
 	*target
 	*scheduling
@@ -157,11 +157,11 @@ func (r *Reader) keepShare() {
 	r.list.order = nil // the next Read lists the threads again and counts their stacks
 }
 
-// SuspendedFibers searches the heap for fibers that no thread refers to, because they are suspended or were never
-// resumed. It reads the stacks of the suspended ones. It reads all small objects, so it is for a dump and not for a
-// tick. Call it after a Read. A fiber without references is included until the collector has freed it. An error comes
-// from ctx, or from reading the list of the heap's pages. It can also mean that this release's layout table cannot
-// find fibers.
+// SuspendedFibers searches the heap for fibers to which no thread refers, because they are suspended or were never
+// resumed. It reads the stacks of the suspended fibers. It reads all small objects, so it is for a dump and not for a
+// tick. Call it after a Read. A fiber to which nothing refers is included until the collector has freed it. An error
+// comes from ctx, or from reading the list of the heap's pages. It can also mean that this release's layout table
+// cannot find fibers.
 func (r *Reader) SuspendedFibers(ctx context.Context) (sampler.Fibers, error) {
 	return r.fibers.suspended(ctx)
 }

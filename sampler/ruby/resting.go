@@ -8,12 +8,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// restingStack is the stack on which a thread last waited, kept while the thread runs. Most threads come back to the
-// same pop of their queue or the same read of their socket. If their frames equal accepted frames byte for byte, one
-// copy is enough, and it is not decoded.
+// restingStack is the stack on which a thread last waited. It is kept while the thread runs. Most threads come back to
+// the same pop of their queue or the same read of their socket. If the frames then equal the kept frames byte for byte,
+// one copy is enough, and it is not decoded again.
 type restingStack struct {
 	keptStack
-	// asideIn is the Dictionary's generation when the stack was put aside. In a later one the stack's ID may be gone.
+	// asideIn is the Dictionary's generation when the stack was put aside. In a later generation, the Dictionary may
+	// have evicted the stack's ID.
 	asideIn sampler.Generation
 }
 
@@ -24,9 +25,9 @@ func (r *stackReader) swapResting(s *stackState) {
 	s.version++
 }
 
-// probe reports whether one copy of a thread's frames may be enough, because the thread waits in the same place as
-// before. If so, it plans to read that place. It returns false with ZJIT, because the known places of JIT frames
-// (slots) belong to other frames.
+// probe reports whether one copy of a thread's frames may be enough, because the thread seems to wait in the same place
+// as before. If so, it plans to read the frames there. It returns false with ZJIT, because the known places of JIT
+// frames (slots) belong to other frames.
 func (r *stackReader) probe(s *stackState) bool {
 	if s.end == 0 || r.vm.ZJITFrames {
 		return false
@@ -41,8 +42,9 @@ func (r *stackReader) probe(s *stackState) bool {
 	return true
 }
 
-// unchanged reports whether frames, which end at the address end, equal the kept or the resting frames (which then
-// become the kept ones). It returns false if drop, the number of unproven frames, is not 0. live: see keptStack.
+// unchanged reports whether frames, which end at the address end, equal the kept stack or the resting stack. If they
+// equal the resting stack, this becomes the kept stack. It returns false if drop, the number of unproven frames, is not
+// 0. keptStack explains live.
 func (r *stackReader) unchanged(s *stackState, frames []byte, end attach.Address, drop int, live bool) bool {
 	if r.same(s, frames, end, drop, live) {
 		return true
@@ -60,8 +62,8 @@ func (r *stackReader) fits(s *stackState, end attach.Address) bool {
 	return o.rests && o.keptEC == s.ec && o.keptEnd == end && o.asideIn == r.dict.Generation()
 }
 
-// same reports whether frames equal the kept ones and still mean the same. If a JIT is on, the innermost frame's line
-// depends on whether the thread executes it.
+// same reports whether frames equal the kept frames and still mean the same. If a JIT is on, the innermost frame's line
+// also depends on whether the thread is executing it.
 func (r *stackReader) same(s *stackState, frames []byte, end attach.Address, drop int, live bool) bool {
 	if live != s.live && r.dec.JITOn() && !s.topC[0] {
 		return false

@@ -13,11 +13,12 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
-// ErrNoScheduler means that the main ractor's scheduler of this Ruby has a form that exact mode cannot follow.
+// ErrNoScheduler means that exact mode cannot follow the scheduler of this Ruby's main ractor, because of the
+// scheduler's form.
 var ErrNoScheduler = errors.New("this Ruby's scheduler can't be followed exactly")
 
-// mutexSize is how many bytes isMutex examines. A pthread_mutex_t of glibc and musl uses no more, except for 8 bytes
-// without meaning in glibc's on aarch64 (struct_mutex.h, pthreadtypes-arch.h).
+// mutexSize is how many bytes isMutex examines. A pthread_mutex_t of glibc or musl is no larger, except that glibc's on
+// aarch64 has 8 more bytes without meaning (struct_mutex.h, pthreadtypes-arch.h).
 const mutexSize = 40
 
 // Scheduler has the places of the main ractor's scheduler in the process's memory.
@@ -28,16 +29,17 @@ type Scheduler struct {
 	// Lock is the address of the scheduler's mutex. Owner is the address of its pointer to the thread that owns the
 	// GVL. QueueTail is the address of its pointer to the last thread in the queue.
 	Lock, Owner, QueueTail attach.Address
-	// ReadyNode and RunningNode are the offsets in an rb_thread_t of its nodes in the queue and in the list of running
-	// threads, in bytes. Up to 3.2 there is no such list, and RunningNode is -1.
+	// ReadyNode and RunningNode are the offsets, in an rb_thread_t, of the thread's nodes in the queue and in the list
+	// of running threads, in bytes. Up to 3.2 there is no such list, and RunningNode is -1.
 	ReadyNode, RunningNode int
-	// ExecutionContext is an offset from the thread pointer register of a native thread, in bytes. There the thread
-	// keeps the address of its execution context. ThreadOfEC is the offset in the context of the pointer to the
-	// rb_thread_t. It is -1 if the word holds the rb_thread_t's address instead (2.6 and 2.7).
+	// ExecutionContext is an offset from a native thread's thread pointer register, in bytes. The word at this offset
+	// has the address of the thread's execution context. ThreadOfEC is the offset in the context of the pointer to the
+	// rb_thread_t. It is -1 if the word has the rb_thread_t's address instead (2.6 and 2.7).
 	ExecutionContext int64
 	ThreadOfEC       int
-	// Region, Unblock, Status and Context are offsets of fields in an rb_thread_t: the region without the GVL that the
-	// thread is in, the function that wakes the thread up, its status, and its execution context.
+	// Region, Unblock, Status and Context are offsets of fields in an rb_thread_t. Region shows in which region without
+	// the GVL the thread is. Unblock is the function that wakes the thread up. Status is its status, and Context its
+	// execution context.
 	Region, Unblock, Context int
 	Status                   layout.Field
 	// Mutex is the offset in an rb_thread_t of the Mutex that the thread wants to lock. Collector is the address of
@@ -110,8 +112,8 @@ func (r *scheduling) scheduler(breakpoints bool) (Scheduler, error) {
 	if !isMutex(&mutex) {
 		return none("at %v, where its mutex is in the layout of Ruby %s, is none (% x)", s.Lock, r.vm.Version, mutex)
 	}
-	// Before 3.0 no thread-local variable leads to the thread. The thread is a value of pthread_setspecific(3), which
-	// is in the memory that describes the native thread.
+	// Before 3.0 no thread-local variable leads to the thread. The pointer to the thread is set with
+	// pthread_setspecific(3). So it is in the memory that describes the native thread.
 	specific := o.VMRactorSet < 0
 	threads, ok := r.nativeWords(rc.threads, specific)
 	if !ok {
@@ -127,9 +129,9 @@ func (r *scheduling) scheduler(breakpoints bool) (Scheduler, error) {
 	return s, nil
 }
 
-// nativeWords returns the word that is searched for in each native thread's own memory. It is the address of the
-// thread's execution context or, if specific is true, of its rb_thread_t. Threads that have not begun or cannot be
-// read are left out. ok is false if a thread has a tid but no known pthread_t.
+// nativeWords returns, for each native thread, the word to search for in the native thread's own memory. It is the
+// address of the thread's execution context or, if specific is true, of its rb_thread_t. Threads that have not begun or
+// cannot be read are left out. ok is false if a thread has a tid but no known pthread_t.
 func (r *scheduling) nativeWords(threads []*thread, specific bool) (words []ownword.Word, ok bool) {
 	for _, t := range threads[:min(len(threads), ownword.MaxThreads)] {
 		native := r.native(t)
@@ -223,16 +225,16 @@ func (s *Scheduler) Of(b []byte, addr attach.Address, tid int32, owner attach.Ad
 		is.Queued, is.Linked = in(s.ReadyNode), in(s.RunningNode)
 		return is
 	}
-	// Up to 3.2 the node also links threads that are to be woken. A runnable thread in neither list, and in no region
-	// without the GVL, will queue again (docs/internals/threads.md#the-gvl-and-its-queue).
+	// Up to 3.2 the node can also be in the list of threads to be woken. A thread that is runnable, in neither list,
+	// and in no region without the GVL, will queue again (docs/internals/threads.md#the-gvl-and-its-queue).
 	waits := sampler.Status(s.Status.In(b)) == sampler.Runnable && le64(b[s.Region:]) == 0
 	is.Linked, is.Queued = is.Owner, !is.Owner && (in(s.ReadyNode) && le64(b[s.Unblock:]) == 0 || waits)
 	return is
 }
 
-// Listed calls each for every thread that the last Read listed. It returns the number of this list, which is never 0.
-// If known is this number, the caller has the list, and Listed calls nothing. n is the number of threads. tid is 0
-// while a thread has no native thread. Only the goroutine that calls Read may call it.
+// Listed calls each for every thread in the list of the last Read. It returns the number of this list, which is never
+// 0. If known equals this number, the caller knows the list already, and Listed does not call each. n is the number of
+// threads. tid is 0 while a thread has no native thread. Only the goroutine that calls Read may call it.
 func (r *scheduling) Listed(known uint64, each func(n int, addr attach.Address, id sampler.ThreadID, tid int32)) uint64 {
 	if n := uint64(r.list.walks); n == known {
 		return n
@@ -244,6 +246,6 @@ func (r *scheduling) Listed(known uint64, each func(n int, addr attach.Address, 
 }
 
 // forgetsMutex reports whether a release does not unlock mutexes in a forked child (Ruby's Bug 21860: 3.4.0 to 3.4.8).
-// If another thread had such a mutex at the fork, the child waits for it forever. A thread at a breakpoint during the
-// fork often has one: of 183 forks 18 hung.
+// If another thread held such a mutex at the fork, the child waits for it forever. A thread that is at a breakpoint
+// during the fork often holds a mutex: of 183 forks 18 hung.
 func forgetsMutex(r places.Release) bool { return r.Major == 3 && r.Minor == 4 && r.Patch < 9 }

@@ -6,12 +6,13 @@ import (
 )
 
 // A tick of a process with many threads is selective. It reads only the threads that take part in the scheduling, or
-// did so a moment ago: the owners, the ends of the queue and the threads that are new in it. A thread that stays in
-// the queue cannot have run, because the queue only changes at its ends (see queue.go). All others have released the
-// GVL. Before they run Ruby code again, a tick sees them in the queue or as owner, and reads them. A thread can take
-// the GVL and release it between two ticks. A selective tick may then report late why, and where, it released the GVL.
-// The next stack tick corrects this. In a process of very many threads, whose stack ticks read waiting threads in
-// turn, this takes maxStackAgeNS at most.
+// did so a moment ago: the owners of the GVL, the ends of the queue and the threads that are new in it. A thread that
+// stays in the queue cannot have run, because the queue only changes at its ends (see queue.go). All other threads have
+// released the GVL. Before they run Ruby code again, a tick sees them in the queue or as owner, and reads them.
+//
+// A thread can take the GVL and release it between two ticks. A selective tick may then report late why, and where, it
+// released the GVL. The next stack tick corrects this. In a process of very many threads, stack ticks read waiting
+// threads in turn, so this takes up to maxStackAgeNS.
 
 const (
 	// selectiveAbove is the number of threads above which lock ticks are selective. With fewer threads, reading all of
@@ -21,10 +22,11 @@ const (
 	turnsAbove = 32
 	// turns is the number of stack ticks in which each idle thread is read once.
 	turns = 4
-	// maxStackAgeNS limits the age of a thread's known stack, in ns. At low rates every stack tick reads all threads.
+	// maxStackAgeNS limits the age of a thread's known stack, in ns. If ticks come at a low rate, every stack tick
+	// reads all threads.
 	maxStackAgeNS = 50_000_000
-	// For hotNS after a thread took part in the scheduling, every lock tick reads it. For warmNS after that, every
-	// stack tick and one in warmTurns lock ticks read it. Both times are in ns.
+	// hotNS and warmNS are times in ns. For hotNS after a thread took part in the scheduling, every lock tick reads it.
+	// For warmNS after that, every stack tick and one in warmTurns lock ticks read it.
 	hotNS     = 3_000_000
 	warmNS    = 100_000_000
 	warmTurns = 4
@@ -32,8 +34,8 @@ const (
 	// that computes, a queue does not move for 10 or 100 ms. Then it empties and fills within a few ms, sometimes with
 	// the same ends.
 	selectiveGap = 5_000_000
-	// maxSelectiveTries is the number of selective readings before a tick reads all threads. Each of them also reads
-	// the threads that the one before lacked.
+	// maxSelectiveTries is the number of selective readings before a tick reads all threads. Each reading also reads
+	// the threads that the reading before it lacked.
 	maxSelectiveTries = 3
 )
 
@@ -83,9 +85,9 @@ func (r *selection) tooLate(nowNS int64) bool {
 	return false
 }
 
-// peek reads the schedulers ahead of a selective tick, to learn which threads the tick must read. The tick then reads
-// the schedulers again and uses only this second reading. With the first reading, a thread that got the GVL in between
-// would seem to hold it for too short a time.
+// peek reads the schedulers before a selective tick, to learn which threads the tick must read. The tick then reads the
+// schedulers again and uses only this second reading. If it used the first reading, the hold of a thread that got the
+// GVL in between would seem too short.
 func (r *selection) peek() {
 	r.list.ticks++
 	r.list.read = r.list.read[:0]
@@ -113,8 +115,9 @@ func (r *selection) peek() {
 	}
 }
 
-// planThreads adds the structs of threads to the batch. If selective is false, it adds all threads. Otherwise it adds
-// those that take part in the scheduling, and in a stack tick also those whose turn it is.
+// planThreads adds the structs of threads to the plan. If selective is false, it adds the structs of all threads.
+// Otherwise it adds the threads that take part in the scheduling, and in a stack tick also the threads whose turn it
+// is.
 func (r *selection) planThreads(depth sampler.Depth, selective bool) {
 	now := r.now()
 	if depth == sampler.StackTick {
@@ -142,7 +145,8 @@ func (r *selection) needs(t *thread, i int, depth sampler.Depth, now int64) bool
 	case stacks && r.moves != nil && !t.wasActive && t.place < 0:
 		return !r.standsStill(t)
 	case t.place >= 0:
-		// A thread in the queue cannot run, so its stack does not change. One reading since it queued is enough.
+		// A thread in the queue cannot run, so its stack does not change. One reading of the stack since the thread
+		// entered the queue is enough.
 		return t.place < queueLead || stacks && (t.stackNS <= t.movedNS || r.turnOf(t, i, now))
 	case t.wasActive, t.hotUntil > now:
 		return true
@@ -196,8 +200,8 @@ func (r *gvlReader) takeQueue(rc *ractor, selective bool) (enough bool) {
 	return true
 }
 
-// readRest reads the other threads of a ractor whose queue this tick cannot follow. Their own words show whether they
-// are queued. These threads are read a little later than the first ones, but the sample is not lost.
+// readRest reads the unread threads of a ractor whose queue this tick cannot follow. Their own words show whether they
+// are queued. They are read a little later than the other threads, but the sample is not lost.
 func (r *gvlReader) readRest(rc *ractor) {
 	batch := r.scratch[:0]
 	r.rest = r.rest[:0]
@@ -221,8 +225,8 @@ func (r *gvlReader) readRest(rc *ractor) {
 	}
 }
 
-// selectionIntact checks the parts of the lists that a selective tick has read: the heads, the counts, and the links
-// of the threads. A thread that came or went has changed a count or the end of a list.
+// selectionIntact checks the parts of the lists that a selective tick has read: the heads, the counts, and the links of
+// the threads. If a thread has come or gone, a count or the end of a list has changed.
 func (r *threadList) selectionIntact() bool {
 	if !r.ractorsIntact() {
 		return false

@@ -24,8 +24,8 @@ while $stdin.gets
   puts "moved"
 end`
 
-// TestTurns: stack ticks of many waiting threads read their stacks in turn. While the clock stands still, each thread
-// is read once in a round. If a thread has moved unnoticed, this shows within a round.
+// TestTurns: if many threads wait, stack ticks read their stacks in turn. While ddtop's clock stands still, each thread
+// is read exactly once in a round of ticks. If a thread moves unnoticed, its new stack shows within a round.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	rubytest.EachVersion(t, func(t *testing.T, ruby rubytest.Ruby) {
@@ -65,7 +65,8 @@ func TestTurns(t *testing.T) {
 				t.Fatal("a thread stays active that should wait")
 			}
 		}
-		// While the clock stands still, a thread that was active a moment ago counts as active.
+		// A thread counts as active for some time after it was active. So the clock must advance before all threads
+		// count as idle.
 		clock += warmNS + 1
 		read()
 		seen := make(map[*thread]int)

@@ -20,7 +20,7 @@ $stdin.gets`
 
 // TestSelectiveQueue: a tick that reads few threads has the same queue as a tick that reads all. A second Reader reads
 // all threads before and after the tick. If both of its readings have the same queue of several threads, the tick in
-// between must have it, too. Each thread in the queue must be the same.
+// between must have this queue, too. The test compares the queue thread by thread.
 func TestSelectiveQueue(t *testing.T) {
 	t.Parallel()
 	const (

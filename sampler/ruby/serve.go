@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// Reading new requests and jobs may take 1/workShare of the reading time. Each takes 40 to 250 µs. Without this
-	// limit, a server with hundreds of requests per second would use up a small budget. Then stacks would be read half
-	// as often.
+	// workShare limits the time for new requests and jobs to 1/workShare of the reading time. Each request or job takes
+	// 40 to 250 µs. Without this limit, a server with hundreds of requests per second would use up a small budget. Then
+	// stacks would be read half as often.
 	workShare = 4
-	// Reading new requests may always take 1/workFloor of all time (0.15 % of a CPU), even beyond workShare. All
-	// processes together share this time.
+	// workFloor keeps a least time for new requests: they may always take 1/workFloor of all time (0.15 % of a CPU),
+	// even beyond workShare. All processes together share this time.
 	workFloor = 660
 )
 
@@ -27,8 +27,8 @@ const ntPthread = 8
 type workReader struct {
 	*target
 	list *threadList
-	// leads is the buffer of findWork. lookNS and lookSinceNS are nowNS and sinceNS of the last findWork, for frames
-	// of fibers.
+	// leads is the buffer of findWork. lookNS and lookSinceNS are nowNS and sinceNS of the last call of findWork. They
+	// are used for the frames of fibers.
 	leads               []work.Lead
 	lookNS, lookSinceNS int64
 	// tracer finds the active spans of threads. published is the place where threads publish their spans. It is nil if
@@ -39,23 +39,23 @@ type workReader struct {
 	// is when findWork last added time to this limit.
 	finder *work.Finder
 	frugal bool
-	// noRequests is true if the work of threads is not read at all (Options.NoRequests).
+	// noRequests is true if ddtop does not read what threads work for (Options.NoRequests).
 	noRequests bool
 	workedNS   int64
 }
 
-// servingState is what ddtop knows of a thread's work. It is kept from tick to tick.
+// servingState is what ddtop knows of the request or job that a thread works for. It is kept from tick to tick.
 type servingState struct {
 	work work.State
 	span trace.State
-	// outer has a work.State for each fiber that has resumed the thread's running fiber, the latest first. If fibers
-	// shared one State, they would overwrite it in every tick.
+	// outer has a work.State for each fiber that has resumed the thread's running fiber, the latest first. Each fiber
+	// needs its own State, because fibers that shared one would overwrite it in every tick.
 	outer []*work.State
 	// looks counts the searches for work since the thread's stack was read, up to stillLooks.
 	looks int
 }
 
-// stillLooks limits the searches for the work of a thread that does not move. It is not 1, as a search may lack time.
+// stillLooks limits the searches for the work of a thread that does not move. It is 2, as the first may lack time.
 const stillLooks = 2
 
 // maxOuter limits the entries in servingState.outer. Each has 1 KB.
@@ -92,13 +92,15 @@ func (s *servingState) lost() {
 	s.span.Lost()
 }
 
-// unplan marks the memory that planWork planned as not read, because this tick left it out or could not read it.
+// unplan marks the memory that planWork has planned as not read. Either this tick has left it out, or it could not be
+// read.
 func (s *servingState) unplan() {
 	s.work.Unplan()
 	s.span.Unplan()
 }
 
-// planWork plans to read again what the last search for the thread's work has read, together with the thread's stack.
+// planWork plans to read again the memory that the last search for the thread's work has read. The same call reads the
+// thread's stack.
 func (r *workReader) planWork(t *thread) {
 	if r.noRequests {
 		return
@@ -110,7 +112,8 @@ func (r *workReader) planWork(t *thread) {
 	}
 }
 
-// dropUnreadWork makes findWork search again for threads whose memory of planWork was not read completely.
+// dropUnreadWork makes findWork search again for threads for which the memory planned by planWork was not read
+// completely.
 func (r *workReader) dropUnreadWork() {
 	p := &r.plan
 	for i, x := range p.parts {
@@ -127,7 +130,8 @@ func (r *workReader) dropUnreadWork() {
 // CopiedWork is a request that a BPF program copied.
 type CopiedWork = work.Copied
 
-// Copies finds copied requests. Only the goroutine that calls Read may use it, between two calls of Read.
+// Copies returns the means to find requests in copies that BPF programs made. Only the goroutine that calls Read may
+// use it, between two calls of Read.
 func (r *Reader) Copies() work.Copies {
 	return work.Copies{Finder: r.serving.finder, Collector: r.gc, Calls: &r.reads.Calls}
 }
@@ -172,7 +176,8 @@ func (r *workReader) findWork(nowNS, sinceNS int64, born func(t *thread, ec atta
 		r.workedNS = sinceNS
 	}
 	published := r.published.Load()
-	// Allow gives a time for all threads, and the first may use it up. So each tick begins with another thread.
+	// Allow limits the time of all threads together, and the first thread may use all of it. So each tick begins with
+	// another thread.
 	first := int(r.list.turn) % max(len(r.list.read), 1)
 	for i := range r.list.read {
 		t := r.list.read[(first+i)%len(r.list.read)]
@@ -189,7 +194,7 @@ func (r *workReader) findWork(nowNS, sinceNS int64, born func(t *thread, ec atta
 			continue
 		}
 		t.serves.looks++
-		// The span comes first, because it changes most often.
+		// The span is read first, because it changes more often than the request.
 		calls, err := r.tracer.Look(&t.serves.span, st.keptEC)
 		r.reads.Calls += uint64(calls)
 		if err != nil {
@@ -223,8 +228,8 @@ func (r *workReader) findWork(nowNS, sinceNS int64, born func(t *thread, ec atta
 	}
 }
 
-// findOuterWork searches a fiber that has resumed the running fiber for the thread's work. It does so only if the
-// running fiber has none. The fiber's stack was just read. links are the words that lead to the fiber.
+// findOuterWork searches a fiber for the thread's work, if the running fiber has none. The fiber has resumed the
+// running fiber, and its stack was just read. links are the words that lead to the fiber.
 func (r *fiberReader) findOuterWork(t *thread, ec attach.Address, links []link) {
 	s := &t.serves
 	if r.serving.noRequests || !s.work.Idle() || r.over() {
@@ -237,7 +242,8 @@ func (r *fiberReader) findOuterWork(t *thread, ec attach.Address, links []link) 
 }
 
 // maxFiberLooks limits how often a search for a fiber's work is repeated. On a full machine ddtop can lose its CPU
-// during a search. It cannot wait for a later sample, because a suspended fiber has none.
+// during a search, so that the search fails. No later sample can make up for it, because a suspended fiber is in no
+// sample.
 const maxFiberLooks = 5
 
 // fiberServing finds the work of a waiting fiber whose stack was just read. links are the words that lead to it.

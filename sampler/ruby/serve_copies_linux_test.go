@@ -9,8 +9,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// envCopies has threads that serve requests with a copy of their environment, in which a framework leaves its route.
-// Some inner environments, with the route "GET /wrong", belong to another request or are deep copies.
+// envCopies has threads that serve requests with a copy of their environment (the Hash of a request). A framework
+// stores the route in this copy. Some inner environments, with the route "GET /wrong", belong to another request or are
+// deep copies.
 const envCopies = `
 def app(env, route)
   sleep 0.003

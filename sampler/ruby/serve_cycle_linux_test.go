@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// jobInItself has a job whose wrapper has itself as its argument.
+// jobInItself has a job whose wrapper contains itself as its argument.
 const jobInItself = `
 def process(job_hash)
   puts "ready"; $stdout.flush; $stdin.gets
@@ -17,7 +17,8 @@ inner = {"job_class" => "A::JobWrapper", "job_id" => "1"}
 inner["arguments"] = [inner]
 process({"class" => "B::JobWrapper", "jid" => "2", "args" => [inner]})`
 
-// TestJobInItself: if the job in a wrapper is a wrapper again, the search for the job ends.
+// TestJobInItself: ddtop searches a job's wrapper for the real job. If the argument of the wrapper is the wrapper
+// itself, the search must end.
 func TestJobInItself(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, jobInItself, rubytest.Options{})

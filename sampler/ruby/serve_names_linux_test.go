@@ -41,8 +41,9 @@ KINDS = {
 KINDS.each { |name, how| Thread.new { Thread.current.name = name; loop(&how) } }
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestNameOfARequest: a request has one name for its whole life. If no route matches a request, its name shows this,
-// whatever path answers it. If another route answers the request's exception, the request keeps its own route.
+// TestNameOfARequest: ddtop reports one name of a request for its whole life. If no route matches a request, its name
+// shows this, whatever path answers it. If another route answers the request's exception, the request keeps the name of
+// its own route.
 func TestNameOfARequest(t *testing.T) {
 	rubytest.OftenEnough(t)
 	names := map[string]string{"routed": "GET reports#show", "unrouted": "GET reports#show", "early": "GET orders#show",

@@ -26,8 +26,8 @@ end
 Thread.new { n = 0; loop { serve(n += 1) } }
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestNestedResumers: if fibers have resumed each other, ddtop keeps the work of each fiber from reading to reading. So
-// the begin of the outermost request is known.
+// TestNestedResumers: if several fibers have resumed each other, ddtop keeps the work of each fiber from reading to
+// reading. So it knows when the outermost request began.
 func TestNestedResumers(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

@@ -55,7 +55,7 @@ Thread.new { loop { sleep 0.002; GC.start } }
 Thread.new { loop { sleep 0.005; GC.compact } } if ARGV[0] == "compact" && GC.respond_to?(:compact)
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// served checks the reported requests. Their paths name their thread.
+// served checks the requests that ddtop reports. Each request's path names its thread.
 type served struct {
 	paths   map[sampler.WorkNumber]string
 	numbers map[string]sampler.WorkNumber
@@ -110,7 +110,7 @@ func (c *served) see(rd *Reader, th *sampler.Thread) error {
 }
 
 // TestServing: in samples that race with the program, no thread has a request of another thread, or a mix of two
-// requests. This also holds if searches are put off.
+// requests. This also holds if a budget delays the searches for requests.
 func TestServing(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -129,7 +129,7 @@ func TestServing(t *testing.T) {
 	})
 }
 
-// raceServing takes samples until want threads of samples had a request.
+// raceServing takes samples until ddtop has found a request for a thread want times.
 func raceServing(t *testing.T, rd *Reader, want int, mode string) {
 	var s sampler.Sample
 	c := served{moves: mode == "compact", paths: map[sampler.WorkNumber]string{}, numbers: map[string]sampler.WorkNumber{}, last: map[sampler.ThreadID]int{}}

@@ -38,8 +38,8 @@ func monotonic() int64 {
 	return ts.Nano()
 }
 
-// notNow reports whether the next tick need not fail as this one did. The lists changed during the walk, or the walk
-// had no CPU for long.
+// notNow reports whether a tick failed for a reason that the next tick may not have. Either the lists changed during
+// the walk, or the walk had no CPU for long.
 func notNow(err error) bool { return errors.Is(err, ErrListTorn) || errors.Is(err, errLongWalk) }
 
 // watchServing reads a process's threads until done is true, and returns the results for threads whose stacks were
@@ -82,8 +82,8 @@ func ask(t *testing.T, url string, clients, requests int, path func(n int) (meth
 	var wg sync.WaitGroup
 	for range clients {
 		wg.Go(func() {
-			// Use one connection for each request. On a full machine, thin with threads takes a part of a request on a
-			// kept connection for the next request.
+			// Use one connection for each request. On a full machine, the server thin (with threads) can take a part of
+			// one request for the next request on the same connection.
 			client := http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
 			for {
 				n := int(next.Add(1))
@@ -130,7 +130,8 @@ func checkServing(t *testing.T, log []servertest.Logged, all []seen) {
 	}
 	numbers, last := map[string]sampler.WorkNumber{}, map[string]sampler.Work{}
 	within, shown, said, asked, told := 0, 0, 0, 0, 0
-	// Readings of one request are not independent. So one reading of each request counts, chosen at random.
+	// Readings of one request are not independent. So only one reading of each request, chosen at random, counts for
+	// the share of right readings.
 	readings, showed := map[*servertest.Logged]int{}, map[*servertest.Logged]bool{}
 	for _, s := range all {
 		if t.Failed() {
@@ -138,7 +139,8 @@ func checkServing(t *testing.T, log []servertest.Logged, all []seen) {
 		}
 		if s.statement != "" {
 			said++
-			// Rails appends to some statements before it sends them.
+			// The logged statement can be longer than the reported one, because Rails appends to some statements before
+			// it sends them.
 			if !slices.ContainsFunc(statements[s.tid], func(l *servertest.Logged) bool { return strings.HasPrefix(work.SQL(l.What, false), s.statement) }) {
 				t.Errorf("thread %d: no statement logged is %q", s.tid, s.statement)
 			}
@@ -210,8 +212,8 @@ func checkServing(t *testing.T, log []servertest.Logged, all []seen) {
 		}
 	}
 	for id, w := range last {
-		// The route is known once the framework has found it. A request that was last seen earlier has its path as its
-		// name.
+		// The route is known only after the framework has found it. If a request was last seen before that, its path is
+		// its name.
 		if l := byID[id]; w.Endpoint != l.What && !strings.Contains(w.Endpoint, "/") {
 			t.Errorf("%q is said to be %q, and is %q", id, w.Endpoint, l.What)
 		}

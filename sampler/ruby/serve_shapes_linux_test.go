@@ -22,8 +22,8 @@ type shapes struct {
 	found, all map[string]int
 	last       map[sampler.ThreadID]int
 	paths      map[sampler.WorkNumber]string
-	// numbers has the numbers, by path, of requests that are mounted while they run. While the beginning of a path is
-	// moved, the path cannot be seen.
+	// numbers has the request numbers, by path, of requests that the program mounts while they run. Mounting moves the
+	// beginning of the path. In the middle of this, ddtop cannot see the whole path.
 	numbers map[string]sampler.WorkNumber
 	// moves is true if compactions move the requests. A moved request gets another number.
 	moves bool
@@ -87,8 +87,8 @@ func (c *shapes) see(th *sampler.Thread) error {
 	return nil
 }
 
-// TestServingShapes: whatever form an environment has, ddtop reports the thread's own request or none. Each form is
-// reported at least a few times.
+// TestServingShapes: the threads' environments have many forms. For each form, ddtop must report the thread's own
+// request or none. It must report the request at least a few times.
 func TestServingShapes(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -105,7 +105,8 @@ func TestServingShapes(t *testing.T) {
 	})
 }
 
-// raceShapes takes samples until want threads of samples had a request, and each shape was reported some times.
+// raceShapes takes samples until ddtop has found a request for a thread want times, and has reported each form of an
+// environment some times.
 func raceShapes(t *testing.T, rd *Reader, want int, moves bool) {
 	const (
 		kinds = 20 // shapes

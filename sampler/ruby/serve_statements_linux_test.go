@@ -123,8 +123,8 @@ func checkStatements(t *testing.T, log []servertest.Logged, list []seen) {
 		}
 		switch {
 		case during == nil:
-			// A statement that runs while the log is read is not in the log yet. A reading can begin before it and end
-			// during it.
+			// A statement that still runs while the log is read is not in the log. Besides, a reading can begin before
+			// such a statement and end during it.
 			known := logged[s.tid]
 			if !can && len(known) > 0 && s.toNS < known[len(known)-1].ToNS {
 				t.Errorf("said to ask %q, which was not asked then", s.statement)

@@ -34,7 +34,8 @@ func (r *stackReader) grow(b []byte, n int) []byte {
 // boundStacks keeps the memory of stacks within maxStackBytes. It is called between ticks.
 func (r *stackReader) boundStacks() {
 	if r.shrink {
-		// Frames beyond the new limit may be among the kept ones, so all are dropped and read again.
+		// The kept stacks may have more frames than the new limit allows. So all kept stacks are dropped and read
+		// again.
 		for _, t := range r.list.order {
 			s := &t.stack
 			s.values, s.kept, s.keptEC = nil, nil, 0
@@ -60,7 +61,7 @@ func (r *stackReader) countStacks() {
 	r.stackBytes, r.cutAt = sum, max(sum, r.maxStackBytes)
 }
 
-// deepenStacks lets more frames be read of each stack when few threads are left.
+// deepenStacks lets more frames of each stack be read again, if there are few enough threads now.
 func (r *stackReader) deepenStacks() {
 	r.countStacks()
 	if r.stackBytes < r.maxStackBytes/8 && r.maxDepth < r.fullDepth {

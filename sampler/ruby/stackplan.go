@@ -8,20 +8,20 @@ import (
 )
 
 // stackKind is the purpose of reading a stack. It decides where the frames are expected and how many copies are made.
-// Of two copies or more, ddtop keeps the frames that are equal in them. A single copy must equal the kept stack.
+// If there are several copies, ddtop keeps the frames that are equal in them. A single copy must equal the kept stack.
 type stackKind uint8
 
 const (
 	// stackMoving is for a thread that may run. Each copy has the context, the frames near their last place, and some
-	// frames beyond the innermost one. At the end, the thread's pointer to its running fiber's context is read.
+	// frames inward of the last innermost frame. At the end, the call reads which fiber's context the thread then runs.
 	stackMoving stackKind = iota
 	// stackStill is for a thread that has stood still. One copy of its stack is enough if it equals the kept stack.
 	stackStill
 	// stackResting is like stackStill, for a thread that has just released the GVL. It expects the frames where the
-	// thread waited before. It reads the context again, because another call has read the thread's own words.
+	// thread waited before. It also reads the context, because the thread's own words were read in an earlier call.
 	stackResting
-	// stackExact copies exactly the frames of the last context. It is for a stack that is too deep to guess, or that
-	// has outgrown each guess. If the stack is deeper than the limit, its middle is left out.
+	// stackExact copies exactly the frames that the last context shows. It is for a stack that is too deep to guess its
+	// place, or that was larger than each guess. If the stack is deeper than the limit, its middle is left out.
 	stackExact
 	stackKinds
 )
@@ -38,7 +38,8 @@ type stackPlan struct {
 	// copies is the number of copies of the frames. values is the number of bytes of the stack's values, counted from
 	// its low end.
 	copies, values int
-	// bare is true if this call already reads the context, together with the thread's struct.
+	// bare is true if this call already reads the context, together with the thread's struct. Then it is not read once
+	// more.
 	bare bool
 	// at is the index of the stack's first range in the plan of the call, or -1. size is the number of its ranges. The
 	// slots of JIT frames, before and after these ranges, are not included.
@@ -70,8 +71,8 @@ func (p *stackPlan) decide(r *stackReader, t *thread, kind stackKind) {
 	}
 	from, sp := s.cfp, s.sp
 	if kind == stackMoving {
-		// A single reading that was much deeper than all others does not count. Reading so much every time would cost
-		// more than reading such a stack again.
+		// A single reading that was much deeper than all others does not count for the size of the next reading.
+		// Reading that many frames every time would cost more than reading such a stack twice.
 		in, high := s.reach.Farthest()
 		most := max(s.end-from, attach.Address(maxReachFrames*fs))
 		if in != 0 && in < from && from-in <= most && int(s.end-in)/fs <= r.maxDepth {
@@ -130,8 +131,8 @@ func (r *stackReader) planStack(p *plan, t *thread, kind stackKind) {
 	}
 }
 
-// addCopies adds to p the ranges of all copies: each has the context at ec and frames, the first one also values.
-// Between two copies it adds up to fillers ranges of no use, in a random number.
+// addCopies adds to p the ranges of all copies: each has the context at ec and frames, the first also the values.
+// Between two copies it adds a random number of useless ranges, up to fillers.
 func (r *stackReader) addCopies(p *plan, of *stackPlan, ec attach.Address, copies []stackCopy, values []byte, fillers int) {
 	a, fs := &of.area, r.o.Code.FrameSize
 	n, cut := a.size()*fs, a.inner*fs

@@ -25,16 +25,16 @@ const (
 	stackUnread
 	// stackNone means that the thread has no stack, because it has not started or has ended.
 	stackNone
-	// These three mean that the frames must be read again, at a place that is now known. stackUnseen: the context is
-	// new, so none were planned. stackGrown: the frames reach further in than planned. stackDeep: there are more than
-	// may be planned.
+	// The next three outcomes mean that the frames must be read again, at a place that is now known. stackUnseen: the
+	// context is new, so no frames were planned. stackGrown: the stack has more frames at its inner end than planned.
+	// stackDeep: there are more frames than may be planned.
 	stackUnseen
 	stackGrown
 	stackDeep
 	// stackFound means that the frames were read.
 	stackFound
-	// stackSame means that the frames equal the kept ones. stackChanged means that they differ, but only one copy was
-	// read, so they may be torn.
+	// stackSame means that the frames equal the kept frames. stackChanged means that they differ. Then they may be
+	// torn, because only one copy was read.
 	stackSame
 	stackChanged
 	// stackSwitched means that the thread switched to another fiber during the reading.
@@ -48,8 +48,8 @@ const (
 	stackAgreed
 )
 
-// window returns the bounds of an execution context's stack. ok is false if it has none (not started, or ended), or if
-// its values cannot be a stack's.
+// window returns the bounds of an execution context's stack. ok is false if the context has no stack (the thread has
+// not started, or has ended), or if its values cannot be a stack's.
 func (r *target) window(ec []byte) (low, end, cfp attach.Address, ok bool) {
 	low = attach.Address(le64(ec[ecVMStack:]))
 	words := le64(ec[ecVMStackSize:])
@@ -64,7 +64,8 @@ func (r *target) window(ec []byte) (low, end, cfp attach.Address, ok bool) {
 	return low, end, cfp, true
 }
 
-// locate returns where the frames are, by the context in the first copy. got are this stack's ranges after reading.
+// locate returns where the frames are, according to the context in the first copy. got are the ranges of this stack
+// after they were read.
 func (r *stackReader) locate(t *thread, got []attach.Range) (stackArea, stackOutcome) {
 	p := &t.stack.plan
 	if p.kind == stackExact {
@@ -149,8 +150,8 @@ func (s *stackState) found(area *stackArea, frameSize int) []byte {
 	return all[len(all)-area.size()*frameSize:]
 }
 
-// finishStack evaluates a planned reading. It returns false if the stack must be read again. If last is true, there is
-// no other reading, so it returns true. running is true if the thread may hold the GVL.
+// finishStack evaluates a planned reading. It returns false if the stack must be read again. If last is true, the stack
+// cannot be read again in this tick, so it returns true. running is true if the thread may hold the GVL.
 func (r *stackReader) finishStack(p *plan, t *thread, running, last bool) bool {
 	s := &t.stack
 	s.next = stackMoving
@@ -196,7 +197,7 @@ func (r *stackReader) finishStack(p *plan, t *thread, running, last bool) bool {
 		} // the known stack stays, but is not marked fresh
 		return last
 	case stackSlotless, stackPartly:
-		// Innermost frames that an exact reading lacks are not read again: it takes long, and would be torn again.
+		// If an exact reading lacks innermost frames, it is not repeated: it takes long, and would be torn again.
 		if !last && (!exact || outcome == stackSlotless) {
 			return false
 		}
@@ -204,8 +205,8 @@ func (r *stackReader) finishStack(p *plan, t *thread, running, last bool) bool {
 	return r.decodeStack(t, &area, drop, running, last || exact) || last
 }
 
-// readExact reads a stack at once, in a system call of its own, because its address is known and it is large. Its size
-// can reduce how much of the next stack is read (stackReader.grow).
+// readExact reads a single stack at once, in a system call of its own. The stack's address is known, and the stack is
+// large. Its size can reduce how much of the next stack is read (stackReader.grow).
 func (r *stackReader) readExact(t *thread, running, last bool) bool {
 	if !r.planAndRead(&r.exact, t) {
 		if last {
@@ -216,8 +217,8 @@ func (r *stackReader) readExact(t *thread, running, last bool) bool {
 	return r.finishStack(&r.exact, t, running, last)
 }
 
-// planAndRead makes an exact reading. It returns false if that fails. With ZJIT it reads twice: the first reading
-// shows which frames have JIT frames, and the second one also reads these.
+// planAndRead makes an exact reading. It returns false if that fails. With ZJIT it reads twice: the first reading shows
+// which control frames have JIT frames, and the second also reads these JIT frames.
 func (r *stackReader) planAndRead(p *plan, t *thread) bool {
 	reads, s := 1, &t.stack
 	if r.vm.ZJITFrames {

@@ -14,10 +14,11 @@ const (
 	defaultMaxDepth = 2048
 	// maxStackWords limits the size of a VM stack that ddtop believes, in words: RUBY_THREAD_VM_STACK_SIZE of 1 GiB.
 	maxStackWords = 1 << 27
-	// maxReachFrames is how many frames beyond the last innermost frame may be read. If the last reading had more
-	// frames than this, their number is the limit.
+	// maxReachFrames is how many frames inward of the last innermost frame may be read. If the last reading had more
+	// frames than this, their number is the limit instead.
 	maxReachFrames = 128
-	// frameSlack is how many frames further in than expected a reading begins, because the stack may have grown.
+	// frameSlack is how many frames inward of the expected innermost frame a reading begins, because the stack may have
+	// grown.
 	frameSlack = 16
 	// valueSlack is the number of bytes read past the last known stack pointer, because a JIT's sp can be stale.
 	valueSlack = 512
@@ -25,8 +26,8 @@ const (
 	maxValues = 64 << 10
 	// maxStackTries limits how often a tick reads a changing stack. Then it keeps the frames that the copies agree on.
 	maxStackTries = 3
-	// quietAfter is the number of equal readings of a stack after which one copy is read instead of two. A thread that
-	// holds the GVL always needs two.
+	// quietAfter is a number of equal readings of a stack. After them, one copy of the stack is read instead of two.
+	// For a thread that holds the GVL, two copies are always read.
 	quietAfter = 2
 	// maxFibers bounds the chain of fibers that resumed one another.
 	maxFibers = 64
@@ -36,7 +37,7 @@ const (
 type stackReader struct {
 	*target
 	list *threadList
-	// maxDepth is the number of frames read of a stack, and fullDepth its value while there is room. stackBytes is the
+	// maxDepth is the number of frames read of a stack. fullDepth is its value while there is room. stackBytes is the
 	// memory of all copies of stacks, up to maxStackBytes. If stackBytes passes cutAt, maxDepth is halved. Then shrink
 	// is true until the larger copies are freed.
 	maxDepth                                    int
@@ -71,8 +72,8 @@ type keptStack struct {
 	// kept is the accepted content of [cfp, keptEnd). The fields below are what was decoded from it.
 	kept            []byte
 	keptEnd, keptEC attach.Address
-	// proof shows whether the decoded stack is still valid. The proof fails if other code has taken the place of the
-	// stack's code, or if missing names can be read now.
+	// proof shows whether the decoded stack is still valid. It is not valid if other code has taken the place of the
+	// stack's code, or if names that were missing can be read now.
 	proof   code.Proof
 	id      sampler.StackID
 	quality sampler.StackQuality
@@ -108,13 +109,15 @@ type stackState struct {
 	keptStack
 	// resting is a stack on which the thread waited before.
 	resting restingStack
-	// fibers are the stacks of the fibers that resumed the running fiber. They are of the stack's version fibersOf.
+	// fibers are the stacks of the fibers that resumed the running fiber. They were read together with version fibersOf
+	// of the thread's own stack.
 	fibers   []sampler.StackID
 	fibersOf stackVersion
 	quiet    int
 	version  stackVersion
 	doubtful doubtfulStack
-	// outer is what the last decoding found about the outer frames. The next decoding uses it.
+	// outer is what the last decoding found about the outer frames. The next decoding uses it, so that it need not
+	// decode unchanged outer frames.
 	outer code.Kept
 	// jit is used only for ZJIT in Ruby's development branch (head).
 	jit slots.Slots
@@ -122,7 +125,8 @@ type stackState struct {
 
 func (r *target) add(addr attach.Address, buf []byte) { r.plan.add(addr, buf) }
 
-// noteSP notes the stack pointer of the innermost frame, which limits the values to read. In a JIT it can be stale.
+// noteSP notes the stack pointer of the innermost frame, which decides how many values to read. In compiled code it can
+// be stale.
 func (s *stackState) noteSP(frames []byte) {
 	s.sp = attach.Address(le64(frames[frameSP:]))
 	if s.sp < s.low || s.sp > s.cfp {
@@ -130,8 +134,9 @@ func (s *stackState) noteSP(frames []byte) {
 	}
 }
 
-// decodeStack turns an area's frames into a StackID, without the innermost frames that are not proven (drop is their
-// number). It returns false if the frames could not be decoded. last is true if the stack is not read again.
+// decodeStack turns an area's frames into a StackID. It leaves out the innermost frames that are not proven, whose
+// number is drop. It returns false if the frames could not be decoded. last is true if the stack is not read again in
+// this tick.
 func (r *stackReader) decodeStack(t *thread, area *stackArea, drop int, running, last bool) bool {
 	s, fs := &t.stack, r.o.Code.FrameSize
 	partial, frames := drop > 0, s.found(area, fs)[drop*fs:]

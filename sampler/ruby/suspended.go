@@ -14,8 +14,8 @@ import (
 const (
 	// maxFiberSlot limits the size of the heap slots that are searched, in bytes. A Fiber's object takes 40.
 	maxFiberSlot = 80
-	// maxSuspended limits the number of found fibers. maxDataTypes limits the types of T_DATA objects that are
-	// remembered as fibers or not.
+	// maxSuspended limits the number of found fibers. maxDataTypes limits the types of T_DATA objects for which ddtop
+	// remembers whether they are fibers.
 	maxSuspended = 20_000
 	maxDataTypes = 4096
 )
@@ -23,8 +23,8 @@ const (
 // fiberType is the name of the type of a Fiber's object in cont.c, on all releases.
 const fiberType = "fiber"
 
-// fiberFinder finds the fibers of a process by searching its heap for their objects. There is no other way to find a
-// suspended fiber, because threads, schedulers and programs have no common list of fibers.
+// fiberFinder finds the fibers of a process by searching its heap for Fiber objects. Suspended fibers can be found in
+// no other way, because threads, schedulers and programs have no common list of fibers.
 type fiberFinder struct {
 	*target
 	fiberPlaces
@@ -87,8 +87,8 @@ func (r *fiberReader) suspended(ctx context.Context) (sampler.Fibers, error) {
 	return out, nil
 }
 
-// thread notes the active fibers of a thread. It also adds the thread's first fiber to the found ones. The search
-// would miss it, because its Ruby object exists only after the program has requested it.
+// thread notes the active fibers of a thread, and adds the thread's first fiber to the found fibers. The search would
+// miss the first fiber, because its Ruby object exists only after the program has requested it.
 func (f *fiberFinder) thread(t *thread) {
 	if t.stack.ec == 0 {
 		return

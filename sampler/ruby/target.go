@@ -60,7 +60,8 @@ func (r *target) wordAt(at attach.Address) uint64 {
 // addressAt reads an address from the target. It is zero if it cannot be read.
 func (r *target) addressAt(at attach.Address) attach.Address { return attach.Address(r.wordAt(at)) }
 
-// contextOf returns the execution context that a fiber's struct holds, and fiberOf the fiber that holds a context.
+// contextOf returns the address of the execution context within a fiber's struct. fiberOf returns the fiber to which a
+// context belongs.
 func (r *target) contextOf(fiber attach.Address) attach.Address {
 	return fiber + attach.Address(r.o.FiberSavedEC)
 }

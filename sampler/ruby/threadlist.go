@@ -18,12 +18,13 @@ const (
 	// maxRactors bounds the ractors that are followed in one process. The main ractor and the oldest others are
 	// followed. A longer list counts as a failed read.
 	maxRactors = 4096
-	// maxSegment and maxGap are in bytes. Structs with gaps up to maxGap are read as one range, up to maxSegment. A
-	// further range costs about 0.35 µs, as much as copying 2 KiB that no cache holds.
+	// maxSegment and maxGap are in bytes. Structs with gaps up to maxGap are read as one range of up to maxSegment,
+	// because a further range costs more. It costs about 0.35 µs, as much as copying 2 KiB that no cache holds.
 	maxSegment = 64 << 10
 	maxGap     = 2 << 10
-	// fewPieces decides how a tick finds the structs to read in the order of their addresses. For less than
-	// 1/fewPieces of the threads it sorts their structs. Otherwise it walks through all structs, which are in order.
+	// fewPieces decides how a tick finds the structs to read in the order of their addresses. If it reads less than
+	// 1/fewPieces of the threads, it sorts the structs of these threads. Otherwise it walks through the structs of all
+	// threads, which are in order already.
 	fewPieces = 8
 )
 
@@ -33,8 +34,8 @@ var ErrListTorn = errors.New("the list of threads changed while it was read")
 
 var errNotMapped = errors.New("not mapped")
 
-// walkNumber counts the walks over the lists of threads. tickNumber counts the reads of memory. readNumber counts the
-// calls of Read. One Read may need several walks and reads of memory.
+// walkNumber counts the walks over the lists of threads. tickNumber counts the readings of memory, and readNumber
+// counts the calls of Read. One call of Read may need several walks and readings.
 type (
 	walkNumber uint64
 	tickNumber uint64
@@ -51,12 +52,13 @@ type threadList struct {
 	order   []*thread
 	lastID  sampler.ThreadID
 	walks   walkNumber
-	// vmHead has the head and the length of the list of ractors, as of this tick, and walkedHead as of the last walk.
+	// vmHead has the head and the length of the list of ractors as of this tick. walkedHead has them as of the last
+	// walk.
 	vmHead, walkedHead [20]byte
 	// ractorsCut is true if there are more than maxRactors.
 	ractorsCut bool
 
-	// pieces are the structs of all threads, by their addresses.
+	// pieces are the structs of all threads, in the order of their addresses.
 	pieces []piece
 	// open is the first piece of addPieces's current range, and openUntil the end of this range. few are the pieces of
 	// a tick that reads few threads.
@@ -72,7 +74,7 @@ type threadList struct {
 	turn uint
 	// read are the threads whose words the current tick has read.
 	read []*thread
-	// allRead is true if every thread was read after the last call of layoutSegments.
+	// allRead is true if every thread was read at least once after the last call of layoutSegments.
 	allRead bool
 }
 
@@ -87,7 +89,7 @@ type ractor struct {
 	// buf is the block with the thread set and the scheduler, as read. base is its address in the target.
 	base attach.Address
 	buf  []byte
-	// end receives the owner field once more at the end of the read.
+	// end receives the owner field of the GVL once more, at the end of the reading.
 	end     [8]byte
 	end2    [8]byte // on 2.5: the current execution context, read again
 	threads []*thread
@@ -104,11 +106,11 @@ type thread struct {
 	ractor *ractor
 	buf    []byte // thSpan bytes of rb_thread_t, within a segment
 	// ecBuf has the first words of the thread's execution context, whose address was ecAt at the last walk. ecBuf is
-	// part of a segment. ecIn is the tick in which it was read.
+	// part of a segment. ecIn is the tick in which ecBuf was read.
 	ecAt  attach.Address
 	ecBuf []byte
 	ecIn  tickNumber
-	// pieces are the places of buf and ecBuf in threadList.pieces. They are -1 if there is none.
+	// pieces are the indexes of buf and ecBuf in threadList.pieces. They are -1 if there is none.
 	pieces [2]int
 	seq    walkNumber // of the last walk that found the thread
 	main   bool
@@ -118,24 +120,26 @@ type thread struct {
 	info    sampler.ThreadInfo
 	nt      uint64
 	tid     int32 // in ddtop's PID namespace
-	// nameTries counts the ticks in which the name could not be read yet.
+	// nameTries counts the ticks that have tried to read the name and failed.
 	nameTries int
 
 	// index is the thread's place among all threads. The field among is its place among the threads of its ractor.
 	index, among int
 	// place is the thread's place in the queue for the GVL. It is -1 if the thread is not known to be queued.
 	place int
-	// met is the last tick that found the thread at a new place in the queue. wanted is the Read that must read it.
+	// met is the last tick in which the thread was found at a new place in the queue. wanted is the call of Read that
+	// must read the thread.
 	met    tickNumber
 	wanted readNumber
-	// readIn is the last tick in which buf was read. Until hotUntil and warmUntil (ns) the thread counts as scheduled.
+	// readIn is the last tick in which buf was read. The thread counts as taking part in the scheduling until hotUntil,
+	// and then less often until warmUntil. Both are in ns.
 	readIn              tickNumber
 	hotUntil, warmUntil int64
 	// movedNS is when the thread was last seen to hold the GVL or to enter the queue, in ns.
 	movedNS int64
 	// stackNS is when a stack tick last read the stack, in ns.
 	stackNS int64
-	// lookNS is when the stack was last read, in ns. still is true if the current tick leaves the stack out, because
+	// lookNS is when the stack was last read, in ns. still is true if the current tick does not read the stack, because
 	// the thread has had no CPU since.
 	lookNS int64
 	still  bool
@@ -160,9 +164,9 @@ type piece struct {
 	off, size int
 }
 
-// walkVM rebuilds the list of ractors and threads. It runs at the start and whenever a tick sees that the lists have
-// changed. If they change during the walk, whole is false. Then the new threads are added to the known list, and none
-// is removed.
+// walkVM rebuilds the list of ractors and threads. It runs at the start, and whenever a tick sees that the lists have
+// changed. If they change during the walk, whole is false. Then walkVM adds the new threads to the known list, but
+// removes none.
 func (r *threadList) walkVM() (whole bool, err error) {
 	r.walks++
 	var ractors []*ractor
@@ -284,9 +288,10 @@ func (r *threadList) walkThreads(rc *ractor, limit int) (list []*thread, whole b
 	return list, true, nil
 }
 
-// threadAt returns the known thread at an address if it is still the same thread, or else a new one. Ruby reuses
-// addresses, Thread objects and tids (docs/internals/threads.md#a-thread-has-no-lasting-identity). A thread is the
-// same while it stays in the list with the same Thread object.
+// threadAt returns the known thread at an address if it is still the same thread, or else a new one. An address proves
+// nothing, because Ruby reuses addresses, Thread objects and tids
+// (docs/internals/threads.md#a-thread-has-no-lasting-identity). A thread is the same while it stays in the list with
+// the same Thread object.
 func (r *threadList) threadAt(addr attach.Address, rc *ractor, buf []byte) *thread {
 	self := le64(buf[r.o.ThSelf:])
 	if t, ok := r.threads[addr]; ok && t.self == self && t.ractor.id == rc.id {
@@ -299,7 +304,7 @@ func (r *threadList) threadAt(addr attach.Address, rc *ractor, buf []byte) *thre
 	return &thread{addr: addr, id: r.lastID, ractor: rc, self: self, seq: r.walks, ecAt: attach.Address(le64(buf[r.o.ThEC:]))}
 }
 
-// adopt makes the result of a complete walk the current list. It numbers new threads, drops the threads that have
+// adopt makes the result of a complete walk the current list. It gives IDs to new threads, drops the threads that have
 // ended, and lays out segments.
 func (r *threadList) adopt(ractors []*ractor, all []*thread) {
 	for addr, t := range r.threads {

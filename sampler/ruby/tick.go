@@ -24,9 +24,11 @@ const (
 	tickRead tickOutcome = iota
 	// tickTorn means that the lists of ractors and threads have changed and must be walked again.
 	tickTorn
-	// tickLacksThread means that a selective tick lacks a thread that is scheduled. The next reading includes it.
+	// tickLacksThread means that a selective tick did not read a thread that takes part in the scheduling. The next
+	// reading includes this thread.
 	tickLacksThread
-	// tickHeldUp means that a selective tick was delayed so long that all threads must be read.
+	// tickHeldUp means that a selective tick was delayed so long that its choice of threads may be wrong. All threads
+	// must be read.
 	tickHeldUp
 )
 
@@ -81,7 +83,8 @@ func (r *Reader) Read(depth sampler.Depth, s *sampler.Sample) error {
 	return r.failed(ErrListTorn)
 }
 
-// walk runs walkVM. The next time limit is twice this walk's time, or twice the old limit if it was exceeded.
+// walk runs walkVM and sets the time limit of the next walk. It is twice this walk's time, or twice the old limit if
+// this walk exceeded it.
 func (r *Reader) walk() (whole bool, err error) {
 	began := r.now()
 	whole, err = r.list.walkVM()
@@ -103,9 +106,9 @@ func (r *Reader) failed(err error) error {
 	return fmt.Errorf("sampling process %d: %w", r.pid, err)
 }
 
-// snapshot makes the main call of a tick, and further calls for stacks that changed or were not expected. A selective
-// snapshot reads only the threads that take part in the scheduling and some others. It gives up if it finds another
-// thread that must be read.
+// snapshot makes the main call of a tick, and further calls for stacks that changed or were not where they were
+// expected. A selective snapshot reads only the threads that take part in the scheduling and some others. It gives up
+// if it finds that another thread must be read.
 func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool) (tickOutcome, error) {
 	r.planTick(depth, selective)
 	t0 := r.now()
@@ -131,7 +134,7 @@ func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool
 	return tickRead, nil
 }
 
-// planTick plans the call of a tick. No other code decides what is read. selection.needs decides which threads to
+// planTick plans the call of a tick. It alone decides what the call reads. selection.needs decides which threads to
 // read, and stackPlan.decide how to read a stack.
 func (r *Reader) planTick(depth sampler.Depth, selective bool) {
 	r.list.ticks++
@@ -143,8 +146,9 @@ func (r *Reader) planTick(depth sampler.Depth, selective bool) {
 	if r.gvl.currentEC != 0 {
 		r.add(r.gvl.currentEC, r.gvl.currentECBuf[:])
 	}
-	// The owners, the threads' words and the owners again are read one after the other, before the stacks. A thread's
-	// state depends on its words and the owner at the same instant, and the GVL may change hands in between.
+	// The owners, the threads' words and again the owners are read one after the other, before the stacks. A thread's
+	// state depends on its words and on the GVL's owner at the same instant. The GVL may change hands in between, and
+	// then the two readings of the owner differ.
 	for _, rc := range r.list.ractors {
 		r.add(rc.base, rc.buf)
 	}
@@ -200,8 +204,8 @@ func (r *Reader) planTick(depth sampler.Depth, selective bool) {
 	}
 }
 
-// countBefore and countAfter add the collector's counters to the plan, before and after a thread's frames. If a pair
-// is due, countBefore adds two readings. Objects allocated between these two are charged to the frames.
+// countBefore and countAfter add the collector's counters to the plan, before and after a thread's frames. If a pair is
+// due, countBefore adds two readings of the counters. Objects allocated between these two are charged to the frames.
 func (r *collector) countBefore() {
 	r.plan.begin(forCounters, nil)
 	r.plan.ranges = r.gc.PlanBefore(r.plan.ranges)
@@ -257,7 +261,8 @@ func (r *gvlReader) readOwners(rc *ractor, currentEC []byte) {
 		rc.owners[1] = r.list.threads[attach.Address(le64(rc.end[:]))]
 		return
 	}
-	// 2.5 has only a flag that the GVL is taken. Its owner is the thread with the current execution context.
+	// 2.5 has only a flag that shows whether the GVL is taken. The owner is then the thread with the current execution
+	// context.
 	find := func(acquired uint64, ec attach.Address) *thread {
 		if acquired == 0 {
 			return nil
@@ -288,7 +293,8 @@ func (r *Reader) finishStacks(depth sampler.Depth) {
 		}
 		t := r.list.read[place]
 		if r.budget.spent && r.over() {
-			// The other threads keep their known stacks, but these are not marked fresh.
+			// The tick has no time left. The threads that are not read keep their known stacks, which are not marked as
+			// fresh.
 			r.reads.Failed += uint64(len(r.list.read) - i)
 			r.budget.from = place
 			break
@@ -298,7 +304,7 @@ func (r *Reader) finishStacks(depth sampler.Depth) {
 		owner := t.owns()
 		want, active := depth == sampler.StackTick || owner || t.asked(), r.active(t)
 		if !want && t.wasActive && !active && released < maxReleased {
-			// The thread has just released the GVL. Its stack shows why.
+			// A thread that has just released the GVL: its stack shows why, so it is read.
 			released++
 			want = true
 		}
@@ -381,7 +387,7 @@ func (r *Reader) readAgain(last bool) {
 	r.retry = left
 }
 
-// owns reports whether a thread was named by the owner field at the start or at the end of the call.
+// owns reports whether the owner field named the thread at the start or at the end of the call.
 func (t *thread) owns() bool { return t.ractor.owners[0] == t || t.ractor.owners[1] == t }
 
 // active reports, by a thread's own fields, whether it holds the GVL or wants it.
@@ -390,8 +396,8 @@ func (r *target) active(t *thread) bool {
 		sampler.Status(r.o.ThStatus.In(t.buf)) == sampler.Runnable && le64(t.buf[r.o.ThRegion:]) == 0
 }
 
-// RecheckOwner reads a ractor's owner again and reports whether it is still the thread in the sample. If so, what the
-// kernel reported in between is about the holder of the GVL. The state stalled needs this proof.
+// RecheckOwner reads the owner of a ractor's GVL again and reports whether it is still the thread in the sample. If so,
+// what the kernel reported in between is about the holder of the GVL. The state stalled needs this proof.
 func (r *Reader) RecheckOwner(ractor sampler.RactorID, id sampler.ThreadID) bool {
 	for _, rc := range r.list.ractors {
 		if rc.id != ractor {

@@ -24,7 +24,7 @@ threads << named("deep") { down(60) { sleep } } << named("read") { IO.pipe[0].re
 sleep 0.01 until threads.all? { |t| t.status == "sleep" }
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// tickTarget is the data that was captured of a process while ticks read it.
+// tickTarget is a captured process: the data that ticks read while the process lived.
 type tickTarget struct {
 	memtest.Process
 	PID int
@@ -132,10 +132,10 @@ func TestTickOfCapturedMemory(t *testing.T) {
 	}
 }
 
-// FuzzTick: if words of a captured process are replaced by others, ticks end after a bounded number of reads, with a
-// sample or an error. The words can make endless lists, false threads, or stacks of impossible sizes. To find more
-// inputs, run: `go test -run XXX -fuzz FuzzTick -fuzzminimizetime 1s`. By default, the engine takes up to a minute to
-// shrink each new input, and shows "0 execs/sec" meanwhile.
+// FuzzTick: some words of a captured process are replaced by others. Ticks must end after a bounded number of reads,
+// with a sample or an error. The words can make endless lists, false threads, or stacks of impossible sizes. To find
+// more inputs, run: `go test -run XXX -fuzz FuzzTick -fuzzminimizetime 1s`. By default, the engine takes up to a minute
+// to shrink each new input, and shows "0 execs/sec" meanwhile.
 func FuzzTick(f *testing.F) {
 	targets := loadTicks(f)
 	places := make([][]attach.Address, len(targets))

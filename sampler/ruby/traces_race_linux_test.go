@@ -11,8 +11,8 @@ import (
 )
 
 // TestRacingSpans: threads open and close spans as fast as they can, while the memory of ended spans is freed or moved.
-// A span's number shows its thread, its trace and its place in the trace. So ddtop must never show a span of another
-// thread, or a span and a root of different traces.
+// A span's number shows its thread, its trace and its place in the trace. With it, the test checks that ddtop never
+// shows a span of another thread, or a span and a root of different traces.
 func TestRacingSpans(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, v := range r.Variants(t) {
@@ -28,8 +28,8 @@ func TestRacingSpans(t *testing.T) {
 	})
 }
 
-// raceSpans takes samples until threads were in a span often enough. Enough of the spans must differ from the thread's
-// last one.
+// raceSpans takes samples until ddtop has found a span for a thread often enough. Enough of these spans must differ
+// from the last span of their thread.
 func raceSpans(t *testing.T, rd *Reader, want int) {
 	var s sampler.Sample
 	in, none, wrong, moved, ticks := 0, 0, 0, 0, 0

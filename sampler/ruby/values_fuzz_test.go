@@ -208,8 +208,8 @@ func TestValuesOfCapturedMemory(t *testing.T) {
 	}
 }
 
-// FuzzValues: if words of a captured process are replaced by other words of its memory, or by any number, reading
-// values ends. It ends after a bounded number of reads, with values or errors.
+// FuzzValues: some words of a captured process are replaced by other words of its memory, or by any number. Reading
+// values must still end after a bounded number of reads, with values or errors.
 func FuzzValues(f *testing.F) {
 	captured := loadValues(f)
 	places := make([][]attach.Address, len(captured))
@@ -249,8 +249,8 @@ func FuzzValues(f *testing.F) {
 	})
 }
 
-// TestLocalsAreCheckedAgain: if a collection puts other names into the table of a code's local variables, the new names
-// are used after the collection. The kept names are used before it.
+// TestLocalsAreCheckedAgain: a collection puts other names into the table of a code's local variables. After the
+// collection ddtop must use the new names. Before it, ddtop uses the names that it has kept.
 func TestLocalsAreCheckedAgain(t *testing.T) {
 	for _, g := range loadValues(t) {
 		mem := &memtest.Edited{Of: g.Pages, Words: make(map[attach.Address]uint64)}

@@ -200,7 +200,8 @@ func unhex(s string) string {
 	return string(out)
 }
 
-// compare reads the values of all threads of a program, each thread at one moment.
+// compare reads the values of all threads of a program and compares them with the program's output. It reads each
+// thread's values at one moment.
 func (c *values) compare(t *testing.T, truth map[string]toldThread) {
 	t.Helper()
 	found := make(map[string]bool)

@@ -10,19 +10,21 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/work"
 )
 
-// Named limits of following the fibers that wait, for all processes that are read at once.
+// Limits of the work to follow waiting fibers. They are for all processes that are read at once.
 const (
-	// Work may take 1/share of all time. waitingShare is for reading known fibers, searchShare for searching the heap
-	// for more, and idleShare for this search while no fiber is known.
+	// waitingShare, searchShare and idleShare limit the time of three kinds of work: each may take 1/share of all time.
+	// waitingShare is for reading known fibers. searchShare is for searching the heap for more fibers, and idleShare
+	// for this search while no fiber is known.
 	waitingShare, searchShare, idleShare = 300, 600, 3000
-	// unsignedShare takes the place of idleShare while no thread has been seen to switch fibers. Then there may be no
+	// unsignedShare is used instead of idleShare while no thread has been seen to switch fibers. Then there may be no
 	// fiber to find.
 	unsignedShare = 60_000
-	// waitingSavings is the most time that is saved up, in ns. The savings start full, so that fibers show soon.
+	// waitingSavings limits the unused time that is saved for later, in ns. At the start the savings are full, so that
+	// fibers show soon.
 	waitingSavings = int64(40e6)
 	// waitingSlice limits the time of a tick for fibers, in ns. The last step may exceed it. Most steps need 0.5 ms.
 	waitingSlice = int64(1_500_000)
-	// maxStepNS limits the time that a step is charged, in ns. If a step takes longer, ddtop lacked a CPU.
+	// maxStepNS limits the time that is charged for a step, in ns. If a step takes longer, ddtop lacked a CPU.
 	maxStepNS = int64(3e6)
 	// waitingEveryNS and searchEveryNS are the shortest intervals between two readings of known fibers and between two
 	// searches of the heap, in ns.
@@ -32,18 +34,18 @@ const (
 	waitingBytes = 16 << 20
 	// waitingBatch is the number of fibers that one call reads, searchBatch the number of heap pages of one step.
 	waitingBatch, searchBatch = 16, 8
-	// maxHotPages bounds the hot pages: heap pages in which fibers were found, and which are searched first. Before
-	// each round, hotBatch of them are searched.
+	// maxHotPages bounds the hot pages: heap pages in which fibers were found. hotBatch of them are searched before
+	// each round.
 	maxHotPages, hotBatch = 64, 16
 	// maxFilling limits how many pages that Ruby fills with new objects are noted. A round searches them first.
 	maxFilling = 48
-	// maxScans bounds the pages for which the time of the last search is kept, in each process. scanShift is the
+	// maxScans bounds the pages of each process for which ddtop remembers the time of the last search. scanShift is the
 	// base-2 logarithm of the smallest page's size.
 	maxScans, scanShift = 1 << 13, 14
-	// maxRootTasks bounds the requests of threads that are remembered, to identify a request that a thread has left to
-	// a fiber.
+	// maxRootTasks bounds the requests of threads that ddtop remembers. With them, it recognizes a request that a
+	// thread has left to a fiber.
 	maxRootTasks = 4096
-	// The earliest possible begin of a request is reported only if it is at most maxBirthNS ns ago.
+	// maxBirthNS limits the age of the earliest possible begin of a request, in ns. If it is older, it is not reported.
 	maxBirthNS = int64(1e9)
 )
 
@@ -74,7 +76,8 @@ type waitingFibers struct {
 	self   int
 
 	known map[attach.Address]*waitingFiber
-	// order has the known fibers in the order of their numbers, and some fibers that were dropped since.
+	// order has the known fibers in the order of their numbers. It may still have fibers that were dropped since the
+	// last round.
 	order []*waitingFiber
 	last  sampler.FiberNumber
 	bytes int
@@ -85,10 +88,10 @@ type waitingFibers struct {
 	sign     fiberSign
 
 	look, search allowance
-	// looking is true during a round, which began at beganNS in the Dictionary's generation. fill counts the pages of
-	// filling that the round must still search, hotAt the hot pages it has searched. It has read the fibers before
-	// order[at], and ends at order[until] (-1 until it reaches the list). Fibers found later wait for the next round.
-	// Otherwise a round would never end under load.
+	// looking is true during a round. The round began at beganNS, in the Dictionary's generation. fill counts the pages
+	// of filling that the round must still search. hotAt counts the hot pages that it has searched. It has read the
+	// fibers before order[at], and ends at order[until] (until is -1 before it begins to read fibers). Fibers found
+	// later wait for the next round. Otherwise a round would never end if a program makes fibers all the time.
 	looking    bool
 	beganNS    int64
 	generation sampler.Generation
@@ -100,7 +103,8 @@ type waitingFibers struct {
 	out        []sampler.Fiber
 	published  *sampler.Fibers
 
-	// pages are the pages of the current search. It continues at index page. searched is true after a complete search.
+	// pages are the pages of the current search, which continues at index page. searched is true after the first
+	// complete search.
 	pages        []attach.Address
 	page         int
 	pagesCut     bool
@@ -108,14 +112,14 @@ type waitingFibers struct {
 	nextSearchNS int64
 	hot          []attach.Address
 	hotFirst     int
-	// filling are pages that were being filled since they were searched last.
+	// filling are pages into which Ruby has put new objects since ddtop last searched them.
 	filling, nowFilling []attach.Address
 	// scans has the time at which each page was last searched, by the page's address (see scanOf).
 	scans map[attach.Address]int64
 
-	// rootTasks are the present and past tasks of threads' first fibers, by the task's Hash.
+	// rootTasks are the present and past requests and jobs (tasks) of threads' first fibers, by the task's Hash.
 	rootTasks map[uint64]work.TaskID
-	// byHash has a waiting fiber for each task, by the task's Hash.
+	// byHash has a waiting fiber for each task (request or job), by the task's Hash.
 	byHash map[uint64]*waitingFiber
 
 	plan   plan
@@ -139,14 +143,15 @@ type waitingFiber struct {
 	number sampler.FiberNumber
 	thread *thread
 	head   fiberHead
-	// kept are the frames read last. stack is their decoded stack, valid in generation.
+	// kept are the frames that were read last. stack is the stack decoded from them, which is valid in the Dictionary's
+	// generation.
 	kept       []byte
 	stack      sampler.StackID
 	handlers   int
 	version    uint64
 	generation sampler.Generation
 	state      work.State
-	// enumerates is true if the fiber is an Enumerator's.
+	// enumerates is true if the fiber belongs to an Enumerator.
 	enumerates bool
 	// helps is the task of another fiber, or of a thread, that this fiber works for.
 	helps work.TaskID
@@ -157,13 +162,13 @@ type waitingFiber struct {
 	gone   bool
 }
 
-// fiberHead has the words of a fiber's struct that identify it, give its place, and show that it waits.
+// fiberHead has the words of a fiber's struct that identify the fiber, show where its stack is, and show that it waits.
 type fiberHead struct {
 	self, low, size, cfp, thread, fiber, prev, statusWord uint64
 	status                                                uint64
 }
 
-// ready prepares the following of fibers, and reports whether they can be followed.
+// ready prepares to follow fibers, and reports whether ddtop can follow them.
 func (w *waitingFibers) ready() bool {
 	if w.tried {
 		return w.finder != nil
@@ -242,7 +247,8 @@ func (w *waitingFibers) follow(nowNS int64) *sampler.Fibers {
 	return w.published
 }
 
-// noteThread follows the fiber that a thread runs, or remembers the thread's work if it runs its first fiber.
+// noteThread follows the fiber that a thread runs. If the thread runs its first fiber, noteThread remembers the
+// thread's work instead.
 func (w *waitingFibers) noteThread(t *thread) {
 	st := &t.stack
 	root := w.firstFiber(t)
@@ -278,8 +284,8 @@ func (w *waitingFibers) meet(t *thread, addr attach.Address) {
 
 func scanOf(addr attach.Address) attach.Address { return addr >> scanShift }
 
-// born returns a time at which the fiber with the context ec had not begun the work that is found now (see
-// work.Frames). It returns zero if no such time is known.
+// born returns a time before the fiber with the context ec began its present request or job (see work.Frames). It
+// returns zero if no such time is known.
 func (w *waitingFibers) born(t *thread, ec attach.Address) int64 {
 	addr, root := w.fiberOf(ec), w.firstFiber(t)
 	if w.finder == nil || root == 0 || addr == root {
@@ -363,7 +369,7 @@ func (w *waitingFibers) lookOn(nowNS int64) (more bool) {
 	return true
 }
 
-// publish makes the round's fibers the last complete result.
+// publish makes the fibers that the round has read the last complete result.
 func (w *waitingFibers) publish(nowNS int64) {
 	order := w.order[:0]
 	for _, f := range w.order {
@@ -381,7 +387,7 @@ func (w *waitingFibers) publish(nowNS int64) {
 		AtNS: w.beganNS, ReadNS: nowNS - w.beganNS}
 }
 
-// noteFilling notes which pages Ruby fills with new objects. New fibers are on them.
+// noteFilling notes the pages that Ruby is filling with new objects, because new fibers are on these pages.
 func (w *waitingFibers) noteFilling() {
 	if len(w.known) == 0 {
 		return
@@ -407,7 +413,8 @@ func (w *waitingFibers) searchFilling(nowNS int64) {
 	w.filling = slices.Delete(w.filling, 0, n)
 }
 
-// searchHot searches some pages on which there were fibers. A new fiber's object often lies where a freed one was.
+// searchHot searches some hot pages, on which fibers were found before. A new fiber's object often takes the place of a
+// freed one.
 func (w *waitingFibers) searchHot(nowNS int64, n int) {
 	from := (w.hotFirst + w.hotAt) % len(w.hot)
 	to := min(from+min(searchBatch, n-w.hotAt), len(w.hot))
@@ -453,7 +460,8 @@ func (w *waitingFibers) searchPage(page attach.Range, size int, nowNS int64) (an
 	return len(f.found) > 0
 }
 
-// roomForScans drops old entries of scans if there are too many, and all entries if few are old.
+// roomForScans makes room in scans if it has too many entries. It drops the old entries. If few are old, it drops all
+// entries.
 func (w *waitingFibers) roomForScans(nowNS int64) {
 	if len(w.scans) < maxScans {
 		return

@@ -14,10 +14,11 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/work"
 )
 
-// churnFibers has two threads with 12 fibers each that serve requests. Each request waits some times for up to 20 ms,
-// and some waits are within a rescue. In mode "new", each request has a fiber of its own. In mode "kept", a fiber
-// serves one request after another. In mode "scheduler", the fibers wait by Ruby's own Fiber.scheduler. In mode "new",
-// some fibers are dropped in the middle of their request. The program logs when each request began and ended, in ns.
+// churnFibers has two threads with 12 fibers each that serve requests. Each request waits several times for up to 20
+// ms, and some of its waits are within a rescue. In mode "new", each request has a fiber of its own, and some fibers
+// are dropped in the middle of their request. In mode "kept", a fiber serves one request after another. In mode
+// "scheduler", the fibers wait by Ruby's own Fiber.scheduler. The program logs when each request began and ended, in
+// ns.
 const churnFibers = `
 require "json"
 class Tagged < StandardError; end
@@ -95,7 +96,7 @@ exit!`
 type churned struct {
 	claims []claim
 	paths  map[sampler.WorkNumber]string
-	// numbers has the number of each path. A path must have only one number.
+	// numbers has the request number that ddtop reported for each path. A path must have only one number.
 	numbers map[string]sampler.WorkNumber
 	names   map[sampler.FiberNumber]sampler.ThreadID
 	at      map[attach.Address]sampler.FiberNumber
@@ -155,8 +156,8 @@ func (c *churned) see(rd *Reader, look *sampler.Fibers, toNS int64) error {
 	return nil
 }
 
-// TestFibersChurn: fibers begin, wait and end, also at the addresses of others. By the program's log, every request
-// that ddtop reports was in progress at that time.
+// TestFibersChurn: fibers begin, wait and end, and new fibers take the addresses of ended ones. The program's log must
+// show that every request that ddtop reports was in progress at that time.
 func TestFibersChurn(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -196,7 +197,7 @@ func churnOfFibers(t *testing.T, p *rubytest.Process, mode string, want int) {
 			}
 			t.Fatal(err)
 		}
-		// The searches get enough time, because the test is not about time.
+		// The test is not about limits of time. So each search may take as much time as the savings allow.
 		rd.waiting.look.ns, rd.waiting.search.ns = waitingSavings, waitingSavings
 		rd.waiting.nextNS = 0
 		if look := rd.FollowFibers(monotonic()); look != last && look != nil {
@@ -233,8 +234,8 @@ func churnOfFibers(t *testing.T, p *rubytest.Process, mode string, want int) {
 	}
 }
 
-// rebornMemory is a memory in which fibers seem to belong to another thread whenever their thread pointers are read
-// alone. It counts these reads.
+// rebornMemory is a memory that makes a fiber seem to belong to another thread. It does so whenever a call reads only
+// the fiber's pointer to its thread. It counts these reads.
 type rebornMemory struct {
 	attach.Memory
 	threads map[attach.Address]bool
@@ -252,9 +253,9 @@ func (m *rebornMemory) ReadBatch(ranges []attach.Range) (int, error) {
 	return calls, err
 }
 
-// TestRequestOfARebornFiber: a fiber can end between the readings of its stack and of its request. Another thread's
-// fiber can then begin at its address, and wait at the same place. ddtop must not give the new fiber's request to the
-// old one. With a real program this is rare, so the test's memory simulates it.
+// TestRequestOfARebornFiber: a fiber ends after ddtop has read its stack, and before ddtop reads its request. Another
+// thread's fiber begins at its address, and waits at the same place. ddtop must not give the new fiber's request to the
+// old fiber. With a real program this is rare, so the test's memory simulates it.
 func TestRequestOfARebornFiber(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, churnFibers, rubytest.Options{Args: []string{"kept"}})

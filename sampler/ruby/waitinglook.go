@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/work"
 )
 
-// lookAt reads at most waitingBatch fibers. One call reads all fibers that are still in their old places. sinceNS is a
-// time before the first of these reads.
+// lookAt reads up to waitingBatch fibers. Fibers whose stacks are where they were before are all read in one call.
+// sinceNS is a time before the first of these reads.
 func (w *waitingFibers) lookAt(list []*waitingFiber, sinceNS int64) {
 	p := &w.plan
 	p.reset()
@@ -97,22 +97,22 @@ func (w *waitingFibers) take(f *waitingFiber, s *waitingSlot, sinceNS int64) {
 	w.serve(f, sinceNS)
 }
 
-// isOf reports whether a fiber's object still points to the fiber's struct. If not, the struct may have been freed.
-// Freed memory keeps its content for a while.
+// isOf reports whether a fiber's object still points to the fiber's struct. If it does not, the struct may have been
+// freed: freed memory keeps its content for a while.
 func (w *waitingFibers) isOf(h *fiberHead, object []byte) bool {
 	objects := &w.o.Objects
 	_, ok := objects.DataType(object)
 	return ok && uint64(objects.Data(attach.Address(h.self), object)) == h.fiber
 }
 
-// hasEnded reports whether a fiber that is neither suspended nor new has ended. Otherwise the fiber runs.
+// hasEnded reports whether a fiber has ended. The fiber is neither suspended nor new. So if it has not ended, it runs.
 func (w *waitingFibers) hasEnded(t *thread, f *waitingFiber, h *fiberHead) bool {
-	// While a fiber runs, its thread names the fiber's context.
+	// While a fiber runs, its thread points to the fiber's context.
 	ec, ok := w.readWord(t.addr + attach.Address(w.o.ThEC))
 	return ok && attach.Address(ec) != w.contextOf(f.addr) && h.cfp == 0
 }
 
-// active reports whether thread t runs the fiber at addr, or whether this fiber has resumed the one that t runs. It
+// active reports whether thread t runs the fiber at addr, or a fiber that this fiber has resumed, directly or not. It
 // returns true if this is not known.
 func (w *waitingFibers) active(t *thread, addr attach.Address) bool {
 	ec, ok := w.readWord(t.addr + attach.Address(w.o.ThEC))
@@ -171,7 +171,7 @@ func (w *waitingFibers) readStack(f *waitingFiber, h *fiberHead) bool {
 	return true
 }
 
-// enumerates reports whether a stack belongs to an Enumerator's fiber, which calls each.
+// enumerates reports whether a stack belongs to the fiber of an Enumerator. Such a fiber calls each.
 func (w *waitingFibers) enumerates(id sampler.StackID) bool {
 	frames := w.dict.Frames(id, nil)
 	if len(frames) == 0 {
@@ -181,7 +181,7 @@ func (w *waitingFibers) enumerates(id sampler.StackID) bool {
 	return f.C && strings.HasPrefix(f.Label, "Enumerator") && strings.HasSuffix(f.Label, "#each")
 }
 
-// serve finds the work of a waiting fiber whose frames are kept, and adds it to the round's result.
+// serve finds the request or job of a waiting fiber whose frames are kept, and adds it to the round's result.
 func (w *waitingFibers) serve(f *waitingFiber, sinceNS int64) {
 	frames := f.kept
 	if len(frames) == 0 { // there was no room to keep them
@@ -191,7 +191,8 @@ func (w *waitingFibers) serve(f *waitingFiber, sinceNS int64) {
 	now -= now % 1000
 	ec := w.contextOf(f.addr)
 	w.serving.leads = append(w.serving.leads[:0], work.Lead{At: ec + attach.Address(w.o.ECFiber), Says: f.addr},
-		// Another thread's fiber may get this memory, and wait at the same place in the code.
+		// These words show whether the fiber is still the same. Another thread's fiber may get this memory, and wait at
+		// the same place in the code.
 		work.Lead{At: ec + attach.Address(w.o.ECThread), Says: attach.Address(f.head.thread)},
 		work.Lead{At: f.addr + attach.Address(w.self), Says: attach.Address(f.head.self)},
 		work.Lead{At: f.addr + attach.Address(w.finder.status.Offset), Says: attach.Address(f.head.statusWord)})
@@ -211,7 +212,8 @@ func (w *waitingFibers) serve(f *waitingFiber, sinceNS int64) {
 	w.out = append(w.out, out)
 }
 
-// isHelper reports whether a fiber only helps with the task of another fiber or thread, as an Enumerator's fiber does.
+// isHelper reports whether a fiber only helps with the request or job of another fiber or thread, as an Enumerator's
+// fiber does.
 func (w *waitingFibers) isHelper(f *waitingFiber, id *work.TaskID) bool {
 	if f.enumerates || f.helps.Hash() == id.Hash() && f.helps.Alike(id) {
 		return true

@@ -1,11 +1,11 @@
 package ruby
 
-// way is how a stack was read, and what proved it right.
+// way is the way in which a stack was read, with the proof that it is right.
 type way int
 
 const (
 	// waySeen means that the execution context was new. wayGrown means that the stack had more inner frames than were
-	// read. Both need another reading, whose way is counted too.
+	// read. Both need another reading. The way of this other reading is counted too.
 	waySeen way = iota
 	wayGrown
 	// wayOnce means one copy that equals the kept stack. wayResting means one copy that equals the stack with which
@@ -13,19 +13,21 @@ const (
 	wayOnce
 	wayResting
 	waySame
-	// wayTwice and wayMore mean that two copies, or more than two, agree.
+	// wayTwice means that two copies agree. wayMore means that more than two copies agree.
 	wayTwice
 	wayMore
-	// wayDeep and wayCut mean copies of a stackExact that agree. wayDeep has the whole stack, wayCut lacks the middle.
+	// wayDeep and wayCut mean that the copies of an exact reading (stackExact) agree. wayDeep is a whole stack, and the
+	// stack of wayCut lacks its middle.
 	wayDeep
 	wayCut
-	// wayPart means that only the outer frames are kept, because the copies agree only on these.
+	// wayPart means that only the outer frames are kept, because the copies differ in the inner frames.
 	wayPart
-	// wayDoubt means that only the outer frames are kept, because they do not call the other ones. wayBelieved means
-	// that they do not seem to call them, but too many copies in a row agree for that.
+	// wayDoubt means that only the outer frames are kept, because they do not seem to call the inner frames.
+	// wayBelieved means that all frames are kept nevertheless, because many readings in a row agree.
 	wayDoubt
 	wayBelieved
-	// waySuffix counts stacks of wayTwice to wayPart whose outer frames were known and not decoded again.
+	// waySuffix counts the stacks of wayTwice to wayPart whose outer frames were known, so that only the inner frames
+	// were decoded.
 	waySuffix
 	// wayFiber means two copies of a fiber that does not run.
 	wayFiber

@@ -2,12 +2,12 @@ package switches
 
 import "github.com/ddtop/ddtop/sampler"
 
-// longNS is the least time on a CPU, in ns, that counts as native code of a thread without the GVL. A shorter time is
-// the way into a system call, or back.
+// longNS is the least time on a CPU, in ns, for which a thread without the GVL counts as running native code. In a
+// shorter time, it is only on its way into a system call, or back.
 const longNS = 50_000
 
-// selects are the system calls that wait for a set of descriptors. How many are in the set is unknown, so FDs is 1 if
-// there are any.
+// selects are the system calls that wait for a set of descriptors. The record does not show how many descriptors the
+// set has, so FDs is 1 if there are any.
 var selects = map[string]bool{"select": true, "pselect6": true}
 
 // polls are the system calls that wait for the descriptors of an array.
@@ -30,8 +30,8 @@ func (r *Record) sleeps() sampler.Doing {
 }
 
 // woke notes that a thread's wait in a blocking region ended at r.WokenNS, if the thread then had to wait for a CPU.
-// It runs from then on. If Ruby's own status still says that the thread sleeps, it counts as asleep until this status
-// changes, as with samples.
+// From r.WokenNS on, the thread counts as running. If Ruby's own status still says that the thread sleeps, it counts as
+// asleep until this status changes. The states from samples have the same rule.
 func (m *Machine) woke(t *thread, r *Record) {
 	d := &t.doing
 	if t.state == released && d.Kind == sampler.DoingSleeps && d.Region && r.WokenNS > t.atNS && r.InNS-r.WokenNS > longNS {
@@ -39,7 +39,8 @@ func (m *Machine) woke(t *thread, r *Record) {
 	}
 }
 
-// does reports what a thread does in its state at the end of an interval on a CPU.
+// does reports what a thread does in its present state, such as computing or sleeping. It uses the record at the end of
+// an interval on a CPU.
 func (m *Machine) does(t *thread, r *Record) {
 	runs := sampler.Doing{Kind: sampler.DoingRuns, FD: -1, Status: r.Status, Region: r.Region}
 	asleep := r.Asleep && r.Kind == Out
@@ -77,7 +78,7 @@ func (m *Machine) does(t *thread, r *Record) {
 	}
 }
 
-// tellDoing queues what a thread does from a time on.
+// tellDoing queues a change: from a time on, the thread does d.
 func (m *Machine) tellDoing(t *thread, at int64, d sampler.Doing) {
 	t.doing = d
 	x := change{does: true}

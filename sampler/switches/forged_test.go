@@ -9,7 +9,8 @@ import (
 )
 
 // TestForgedWords: if a process writes false words into the records of 40 threads, ddtop follows at most 40 threads. It
-// reports no more changes than a record can make. The times of all changes come from the kernel.
+// reports no more changes than true records can make. The times of all changes stay right, because they come from the
+// kernel.
 func TestForgedWords(t *testing.T) {
 	const threads, most = 40, 12
 	for seed := range uint64(20) {

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// told keeps the activities of one thread as text, such as "running 4-97".
+// told keeps the states of one thread as text, such as "running 4-97".
 type told struct {
 	tid    int32
 	doing  string
@@ -25,7 +25,7 @@ func (k *told) changed(c *exact.Change) {
 	}
 }
 
-// does starts another activity of the thread at a time.
+// does notes that the thread begins another state at a time.
 func (k *told) does(what string, at int64) {
 	if what == k.doing {
 		return
@@ -46,7 +46,7 @@ const (
 // us is a microsecond in ns.
 const us = 1000
 
-// out returns the record of a thread that had the CPU from one time to another, in µs.
+// out returns a record of a thread that had a CPU between two times, in µs, and then lost it.
 func out(tid int32, from, to int64, set func(*Record)) Record {
 	r := Record{Kind: Out, TID: tid, InNS: from * us, NS: to * us, Thread: one, Region: true, Asleep: true, Syscall: 1}
 	if tid == tid2 {
@@ -70,8 +70,9 @@ func with(of ...func(*Record)) func(*Record) {
 	}
 }
 
-// TestJoinedWhileStatesWereRead: another thread puts a thread into the queue after the thread's state was read. If the
-// states are valid from before the read, the thread waits from then on.
+// TestJoinedWhileStatesWereRead: one thread puts another into the queue, after ddtop has read the other thread's state
+// at the start. The state counts from a time before it was read. The other thread must count as waiting from the time
+// when it was queued.
 func TestJoinedWhileStatesWereRead(t *testing.T) {
 	k := told{tid: tid2}
 	to := exact.NewMachine(k.changed)
@@ -89,8 +90,8 @@ func TestJoinedWhileStatesWereRead(t *testing.T) {
 	}
 }
 
-// TestRules: the states of a thread follow from its own records and from other threads' records. Times are in µs. At 0,
-// each thread is without the GVL.
+// TestRules: the states of a thread follow from its own records and from other threads' records. Times are in µs. At
+// time 0, no thread has the GVL.
 func TestRules(t *testing.T) {
 	clock := func(r *Record) { r.Kind = Clock; computes(r) }
 	gave := func(at int64) func(*Record) { return func(r *Record) { r.GaveNS = at * us } }
@@ -207,8 +208,8 @@ type named struct {
 func (n *named) Ready() bool                            { return n.ready }
 func (n *named) Name() (stack, resumes sampler.StackID) { n.asked++; return n.id, n.id + 1 }
 
-// TestStacks: a wait ends with the stack that the thread had when it queued. The stack of a clock tick belongs to the
-// holder of the GVL. If a stack has no name yet, later changes wait for the name.
+// TestStacks: when a wait ends, its stack is the stack that the thread had when it queued. The stack of a clock tick
+// belongs to the holder of the GVL. If a stack has no name yet, all later changes wait for the name.
 func TestStacks(t *testing.T) {
 	waits, runs := &named{id: 10}, &named{id: 20, ready: true}
 	var got []string

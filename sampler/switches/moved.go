@@ -5,20 +5,21 @@ import (
 	"slices"
 )
 
-// Limits of the conclusions from moves. Times are in ns.
+// Limits for concluding, from the times when threads get and lose a CPU (moves), what the threads did. Times are in ns.
 const (
-	// briefNS bounds how long a thread that wakes up runs until it queues for the GVL.
+	// briefNS bounds how long a thread that wakes up runs until it queues for the GVL, in ns.
 	briefNS = 50_000
-	// ranNS is the least time on a CPU of a thread that has run Ruby code.
+	// ranNS is the least time on a CPU, in ns, after which a thread must have run Ruby code.
 	ranNS = 30_000
-	// sliceNS helps to guess why a thread went to sleep while others wait for the GVL. If it slept later than sliceNS
-	// after it woke up, it has probably used up its time slice. If it slept earlier, this was probably its own wish.
-	// The slice began with the thread's hold, or with the first wait of another thread.
+	// sliceNS helps to guess why a thread went to sleep while others wait for the GVL. If it went to sleep more than
+	// sliceNS after it woke up, it has probably used up its time slice. If it went to sleep earlier, it probably wanted
+	// to sleep. The slice began with the thread's hold, or with the first wait of another thread.
 	sliceNS = 5_000_000
-	// maxMoves limits the events that wait for the next Glance. If there are more, they are dropped, and the results
-	// are in doubt.
+	// maxMoves limits the events that wait for the next Glance. If there are more, they are dropped, and Look reports
+	// this, because its results are in doubt.
 	maxMoves = 1 << 18
-	// recentThreads is the number of threads that are found without a map. It is a power of two.
+	// recentThreads is the size of a cache of threads. A thread in the cache is found without a map. It is a power of
+	// two.
 	recentThreads = 64
 )
 
@@ -42,7 +43,7 @@ type Move struct {
 	Kind MoveKind
 }
 
-// Words are what Ruby's memory says about one thread at a Glance. The fields are as in Record.
+// Words are the contents of Ruby's memory for one thread at a Glance. The fields have the same meaning as in Record.
 type Words struct {
 	TID                              int32
 	Thread                           uint64
@@ -53,7 +54,8 @@ type Words struct {
 // Glance is one reading of memory, made between FromNS and ToNS.
 type Glance struct {
 	FromNS, ToNS int64
-	// Owner is the thread that owned the GVL at both times. Sure is false if the two times showed different owners.
+	// Owner is the thread that owned the GVL at FromNS and at ToNS. Sure is false if the two readings showed different
+	// owners.
 	Owner    uint64
 	Sure     bool
 	Before33 bool
@@ -61,9 +63,9 @@ type Glance struct {
 	Threads []Words
 }
 
-// Movements make Records from the moves of threads, and from glances at memory. A glance shows what a thread does
-// while it has no CPU. If the thread moved again before a glance, its activity is concluded from its other moves and
-// from other threads' moves. Only one goroutine uses a Movements.
+// Movements make Records from the moves of threads, and from glances at memory. A glance shows what a thread does while
+// it has no CPU. If the thread moves again before a glance, no glance shows what it did. Then this is concluded from
+// its moves and from other threads' moves. Only one goroutine uses a Movements.
 type Movements struct {
 	threads map[int32]*mover
 	// recent is a cache of threads, by the TID modulo recentThreads.
@@ -74,11 +76,12 @@ type Movements struct {
 	dropped bool
 	// changed is true if a thread has moved since the last Glance, or during it.
 	changed bool
-	// Seen counts the sleeps with a Glance, and Concluded the sleeps without one.
+	// Seen counts the sleeps during which a Glance showed what the thread did. Concluded counts the sleeps for which
+	// this was concluded from moves.
 	Seen, Concluded uint64
 	out             func(*Record)
 	before33        bool
-	// active counts Ruby's threads that have a CPU or want one, waiters the ones that wait for the GVL.
+	// active counts Ruby's threads that have a CPU or want one. waiters counts the threads that wait for the GVL.
 	active, waiters int
 	// holder is the thread that was last seen to hold the GVL. It is nil if there is none.
 	holder *mover
@@ -87,7 +90,7 @@ type Movements struct {
 type mover struct {
 	tid   int32
 	words Words
-	// moved is the last round in which the thread moved, or was marked as moved.
+	// moved is the last round (a call of the method Look) in which the thread moved, or was marked as moved.
 	moved uint64
 	is    state
 	on    bool
@@ -96,17 +99,18 @@ type mover struct {
 	// inNS is when the thread got a CPU after its last sleep. gotNS is when it got its present CPU. ranNS is its time
 	// on a CPU since inNS. outNS is when it last lost a CPU. All are in ns.
 	inNS, gotNS, ranNS, outNS int64
-	// firstNS is when the thread first got a CPU after its activity was last known. It is zero if it has got none.
+	// firstNS is when the thread first got a CPU after ddtop last knew what it does. It is zero if it has got none
+	// since then.
 	firstNS int64
 	// gave is true if the thread gave the GVL away, then lost its CPU to another thread, and has not slept since. went
-	// is true if the thread went to sleep soon after that.
+	// is true if the thread then went to sleep soon.
 	gave, went bool
-	// told is true if it is known what the thread does while it has no CPU. busy is true if another thread had or
+	// told is true if ddtop knows what the thread does while it has no CPU. busy is true if another thread had or
 	// wanted a CPU at outNS. queue is true if another thread waited for the GVL at outNS.
 	told, busy, queue bool
 	// lookedNS is the time of the last Glance at the thread since it moved.
 	lookedNS int64
-	// steps grows each time the thread has run Ruby code.
+	// steps grows each time the thread has run Ruby code. It stands for the place in the code (Record.CFP).
 	steps uint64
 	moves uint64
 }
@@ -116,7 +120,7 @@ func NewMovements() *Movements {
 	return &Movements{threads: make(map[int32]*mover)}
 }
 
-// Begin starts to follow an existing thread. The parameter on is true if the thread has a CPU or wants one.
+// Begin starts to follow a thread that exists already. on is true if the thread has a CPU or wants one.
 func (m *Movements) Begin(tid int32, on bool) {
 	if t := m.thread(tid); t != nil && t.moves == 0 {
 		m.set(t, on, false)
@@ -145,7 +149,7 @@ func (m *Movements) Wanted(tid int32) bool {
 	return t == nil || t.words.Thread == 0 || t.on || t.preempted || !t.told || t.moved == m.round
 }
 
-// Note marks the threads whose moves were not applied yet, so that Wanted reports them.
+// Note marks the threads of the moves that were not applied yet, so that Wanted returns true for these threads.
 func (m *Movements) Note() {
 	for i := range m.moves {
 		if t := m.thread(m.moves[i].TID); t != nil {
@@ -168,8 +172,8 @@ func (m *Movements) Forget(tid int32) {
 	}
 }
 
-// Pass applies the moves up to a time, and passes the resulting records to the function out, as Look does. Callers add
-// no earlier moves afterwards.
+// Pass applies the moves up to a time, and passes the resulting records to the function out, as Look does. After Pass,
+// callers must not add earlier moves.
 func (m *Movements) Pass(untilNS int64, out func(*Record)) {
 	m.out = out
 	m.pass(untilNS)
@@ -189,8 +193,8 @@ func (m *Movements) pass(untilNS int64) {
 	m.moves = slices.Delete(m.moves, 0, n)
 }
 
-// Look applies a glance, and all moves until its end. It passes the resulting records to the function out, roughly in
-// order of time. It reports whether moves were dropped since the last glance.
+// Look applies a glance, and all moves until the end of the glance. It passes the resulting records to the function
+// out, roughly in order of time. It reports whether moves were dropped since the last glance.
 func (m *Movements) Look(g *Glance, out func(*Record)) (dropped bool) {
 	m.out, m.before33 = out, g.Before33
 	m.pass(g.FromNS)
@@ -289,7 +293,7 @@ func (m *Movements) set(t *mover, on, preempted bool) {
 	m.count(t, +1)
 }
 
-// count adds a thread to the counts, or takes it out of them.
+// count changes the counts active and waiters for a thread. n is 1 to add the thread, and -1 to take it out.
 func (m *Movements) count(t *mover, n int) {
 	if t.words.Thread == 0 {
 		return
@@ -302,7 +306,7 @@ func (m *Movements) count(t *mover, n int) {
 	}
 }
 
-// conclude finds out what a thread did in a sleep that ended before a glance at it.
+// conclude finds out what a thread did in a sleep, if the sleep ended before a glance at the thread.
 func (m *Movements) conclude(t *mover) {
 	if t.words.Thread == 0 {
 		return
@@ -355,7 +359,8 @@ func (m *Movements) glance(g *Glance) {
 			t.told, t.outNS = !t.on, at
 			m.record(t, Began, at, is, owner)
 		case t.on, t.preempted:
-			// Another thread may have had the GVL since it was seen to run.
+			// The thread lost its CPU, but is runnable. Another thread may have had the GVL since this thread was seen
+			// to run.
 			if !t.preempted || !t.told || is != t.is || is == running {
 				t.gave = t.preempted && is == released && (t.gave || t.is == running)
 				t.told = t.preempted
@@ -366,7 +371,8 @@ func (m *Movements) glance(g *Glance) {
 			m.Seen++
 			m.record(t, Out, t.outNS, is, owner)
 		case is != t.is:
-			// Another thread has put this thread into the queue, or has given it the GVL.
+			// The thread has not moved, but its state is another one. So another thread has put this thread into the
+			// queue, or has given it the GVL.
 			if t.lookedNS > t.outNS {
 				m.record(t, Clock, t.lookedNS, t.is, 0)
 			}
@@ -407,8 +413,8 @@ func (m *Movements) record(t *mover, kind Kind, at int64, is state, owner uint64
 	case is == running:
 		m.holder = t
 	case kind == Out && h != nil && h != t && h.is == running && (h.on || h.preempted) && h.inNS <= t.inNS:
-		// The previous holder h gave the GVL to this thread for a while, without going to sleep itself, and has it
-		// again.
+		// The previous holder h gave the GVL to this thread for a while, without going to sleep itself. Now h has the
+		// GVL again.
 		m.record(h, Clock, at, running, 0)
 	}
 }

@@ -121,8 +121,8 @@ func TestMovements(t *testing.T) {
 	}
 }
 
-// TestMovementsAny: if threads have moved, ddtop wants a read of their memory, even after it took their moves. If
-// threads stand still, it wants none.
+// TestMovementsAny: after threads have moved, Any and Wanted ask for a glance at their memory, even if Pass has already
+// applied the moves. While threads stand still, they ask for none.
 func TestMovementsAny(t *testing.T) {
 	m, records := NewMovements(), 0
 	count := func(*Record) { records++ }
@@ -152,8 +152,8 @@ func TestMovementsAny(t *testing.T) {
 	}
 }
 
-// TestMovementsAreBounded: if memory is not read, moves beyond a limit are dropped, and the loss is reported. Threads
-// beyond a limit are not followed.
+// TestMovementsAreBounded: if no glance at memory comes, moves beyond maxMoves are dropped, and the loss is reported.
+// Threads beyond a limit are not followed.
 func TestMovementsAreBounded(t *testing.T) {
 	m := NewMovements()
 	for i := range maxMoves + 10 {

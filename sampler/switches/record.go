@@ -12,8 +12,8 @@ const (
 	Clock
 	// Exited means that the native thread ends. Its memory is not known.
 	Exited
-	// Began means that the record was made by reading memory once, at the start. It has the thread's state until the
-	// thread's first move.
+	// Began means that the record comes from one reading of memory at the start. It has the state that the thread keeps
+	// until its first move.
 	Began
 )
 
@@ -24,43 +24,46 @@ const ServesUnread = 1
 // read are 0, and Failed counts them.
 type Record struct {
 	Kind Kind
-	// NS is the end of the interval, or the time of the clock. InNS is when the interval began. WokenNS is when the
-	// thread was made runnable before InNS. All are CLOCK_MONOTONIC in ns. InNS and WokenNS are 0 if they are not
+	// NS is the end of the interval, or the time of the clock tick. InNS is when the interval began. WokenNS is when
+	// the thread was made runnable, before InNS. All are CLOCK_MONOTONIC in ns. InNS and WokenNS are 0 if they are not
 	// known.
 	NS, InNS, WokenNS int64
 	TID               int32
-	// Waker is the native thread that made the thread runnable. It is 0 if it is not known. WakerOwner is the GVL's
-	// owner at that time if the waker belongs to the same process, and else 0.
+	// Waker is the native thread that made the thread runnable. It is 0 if it is not known. WakerOwner is the owner of
+	// the GVL at that time. It is 0 if the waker belongs to another process.
 	Waker      int32
 	WakerOwner uint64
-	// GaveNS is when the thread woke the next holder of the GVL within this interval. It is 0 if it did not.
+	// GaveNS is when the thread woke the next holder of the GVL within this interval. It is 0 if the thread woke no
+	// such holder.
 	GaveNS int64
-	// Thread is the address of the rb_thread_t, Owner the thread that owns the GVL, and Last the last one in the queue.
-	// Owner and Last are 0 if there is none.
+	// Thread is the address of the rb_thread_t. Owner is the thread that owns the GVL, and Last is the last thread in
+	// the queue. Owner and Last are 0 if there is no such thread.
 	Thread, Owner, Last uint64
-	// Joined are threads that have joined the queue since the last record, as many as fit. The rest is zero.
+	// Joined are threads that have joined the queue since the last record, as many as fit. Unused elements are zero.
 	Joined [6]uint64
-	// Queued is true if the thread's node is in the queue, and Linked if it is in the list of running threads. Region
-	// is true if the thread is in code that gave the GVL away and will take it back. Runnable is true if Ruby's status
-	// says that the thread has or wants the GVL.
+	// Queued is true if the thread's node is in the queue. Linked is true if it is in the list of running threads.
+	// Region is true if the thread is in code that gave the GVL away and will take it back. Runnable is true if Ruby's
+	// status says that the thread has or wants the GVL.
 	Queued, Linked, Region, Runnable bool
 	// Before33 is true up to Ruby 3.2, where Linked and Last mean nothing.
 	Before33 bool
 	// Asleep is true if the thread waits in the kernel, and did not lose its CPU to another thread.
 	Asleep bool
-	// Syscall is the system call that the thread is in, with its arguments. It is -1 outside of one.
+	// Syscall is the number of the system call that the thread is in, and Args are its arguments. Syscall is -1 outside
+	// of a system call.
 	Syscall int64
 	Args    [3]uint64
-	// Name is the name of Syscall. Descriptor is true if its first argument is a descriptor. The caller of Feed sets
-	// them.
+	// Name is the name of the system call. Descriptor is true if the first argument of the call is a descriptor. The
+	// caller of Feed sets both.
 	Name       string
 	Descriptor bool
 	// FD is the first descriptor that a poll waits for. It is -1 for other calls.
 	FD int32
-	// Status is Ruby's own word for the thread. Mutex is the address of the Mutex that the thread wants to lock, or 0.
+	// Status is the status that Ruby itself keeps for the thread. Mutex is the address of the Mutex that the thread
+	// wants to lock, or 0.
 	Status sampler.Status
 	Mutex  uint64
-	// Left is as in sampler.Doing. The caller of Feed sets it.
+	// Left has the same meaning as in sampler.Doing. The caller of Feed sets it.
 	Left bool
 	// Collects is true if the garbage collector works.
 	Collects bool
@@ -69,16 +72,17 @@ type Record struct {
 	OfMove bool
 	// DelayNS is how long the native thread has been runnable without a CPU since its start, in ns.
 	DelayNS int64
-	// CFP, PC and SP are the innermost control frame's address, its place in the code, and its stack pointer.
+	// CFP is the address of the innermost control frame. PC is its place in the code, and SP its stack pointer.
 	CFP, PC, SP uint64
 	Failed      int
 	// Stack is the thread's Ruby stack at NS, if it was copied.
 	Stack Named
-	// Serves is the environment of the request that the thread serves. It is 0 if it serves none, or if no place of
-	// environments is known. It is ServesUnread if memory could not be read.
+	// Serves is the address of the environment (the Hash) of the request that the thread serves. It is 0 if it serves
+	// no request, or if ddtop does not know where threads keep environments. It is ServesUnread if memory could not be
+	// read.
 	Serves uint64
-	// Work is the request that the thread has begun, at WorkNS. It is nil if it has begun none, or if that is not
-	// known. Ends is true if the thread has ended a request, at WorkNS.
+	// Work is the request that the thread has begun, at WorkNS. It is nil if the thread has begun no request, or if
+	// ddtop does not know. Ends is true if the thread has ended a request, at WorkNS.
 	Work   Worked
 	Ends   bool
 	WorkNS int64
@@ -94,11 +98,12 @@ func (r *Record) SetStatus(word uint64) {
 type Named interface {
 	// Ready reports whether the stack has its name, or has waited too long for it.
 	Ready() bool
-	// Name returns the name. It is called once. Resumes is as in sampler.Change. Both are 0 if the stack has no name.
+	// Name returns the name of the stack. It is called only once. Resumes has the same meaning as in sampler.Change.
+	// Both are 0 if the stack has no name.
 	Name() (stack, resumes sampler.StackID)
 }
 
-// Worked is a request that a thread has begun, but that may not be found in the target's memory yet.
+// Worked is a request that a thread has begun. ddtop may not have found it in the target's memory yet.
 type Worked interface {
 	// Ready reports whether the request was found, or has waited too long.
 	Ready() bool
@@ -106,16 +111,16 @@ type Worked interface {
 	ID() sampler.WorkID
 }
 
-// sends are the system calls that can wake another thread. They do not wait for that thread to do anything. Each has
-// a time in ns. The thread gives the GVL away this long before it loses its CPU to the woken thread.
+// sends are the system calls that can wake another thread, but do not wait for that thread. Each has a time in ns: how
+// long before it loses its CPU to the woken thread, the caller gives the GVL away.
 var sends = map[string]int64{"sendto": sendNS, "sendmsg": sendNS, "sendmmsg": sendNS, "write": writeNS,
 	"writev": writeNS, "futex": writeNS}
 
 // large reports whether the system call reads or writes so much that a thread can lose its CPU in the middle of it.
 func (r *Record) large() bool { return r.Descriptor && r.Args[2] >= largeBytes }
 
-// inCall reports whether the thread lost its CPU in a system call that it entered just before. It waits in the call, or
-// has woken another thread and lost its CPU to that one.
+// inCall reports whether the thread lost its CPU in a system call that it had just entered. Either it waits in the
+// call, or the call woke another thread, which took the CPU.
 func (r *Record) inCall() bool {
 	return r.Kind == Out && (r.Asleep || r.state() == released && sends[r.Name] != 0 && !r.large())
 }

@@ -16,10 +16,11 @@ import (
 // bellSize is the size of the map of a bell, in bytes. The map has one word.
 const bellSize = 8
 
-// bell calls a function when the next record is made. So the ring of an idle process needs no polling, and the first
-// record after a pause is read at once.
+// bell calls a function when the next record is made. With a bell, ddtop need not poll the ring while a process is
+// idle, and it reads the first record after a pause at once.
 type bell struct {
-	// memory is the map's only word. It has the flags with which the programs add records to the ring.
+	// memory is the map's only word. It has the flags that the programs pass to the kernel when they add a record to
+	// the ring.
 	memory []byte
 	// file is the descriptor with which Go's runtime polls the ring. It is nil until open is called.
 	file *os.File
@@ -57,9 +58,9 @@ func (b *bell) store(flags uint64) {
 	atomic.StoreUint64((*uint64)(unsafe.Pointer(&b.memory[0])), flags)
 }
 
-// set makes the next record call rung. A program that read the flags just before set may still add a record silently,
-// and this record stays unread. The kernel reports no record after an unread one, unless the program asks for it by
-// ForceWakeup.
+// set makes the next record call rung. There is one exception: a program that read the flags just before set may still
+// add a record silently, and this record stays unread. After an unread record, the kernel reports no further record by
+// itself. So set stores the flag ForceWakeup, with which a program asks for the report.
 func (b *bell) set(rung func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches"
 )
 
-// obeying executes the lines of its standard input. It answers each line, and then waits for the next one. Before it
-// answers "threads", the threads have ended and were joined. "fork" waits for the end of the child.
+// obeying executes the orders on its standard input, one order a line. It answers each order, and then waits for the
+// next one. When it answers "threads", the threads have ended and were joined. "fork" waits for the end of the child.
 const obeying = `
 require "rbconfig"
 STDOUT.sync = true
@@ -64,18 +64,18 @@ func threadSwitches(t *testing.T, pid int) map[int32]uint64 {
 	return of
 }
 
-// unread is a process whose words cannot be read.
+// unread returns a Target whose offsets are wrong on purpose, so that no words of the process can be read.
 func unread(pid int) Target { return Target{PID: pid, ExecutionContext: -1 << 46, Before33: true} }
 
-// obedient is a process with the results of its Feed.
+// obedient is a process that runs obeying, with the results of its Feed.
 type obedient struct {
 	*rubytest.Process
 	feed *Feed
-	// before and begun are threadSwitches from before and after Follow. after and end are threadSwitches from before
+	// before and begun are the results of threadSwitches before and after Follow. after and end are its results before
 	// and after the last Drain. They are nil if the process has ended.
 	before, begun, after, end map[int32]uint64
-	// outs counts, by thread, the records of losing a CPU. ended has the threads with a record of their end. all counts
-	// all records.
+	// outs counts, for each thread, the records of losing a CPU. ended has the threads with a record of their end. The
+	// field all counts all records.
 	outs  map[int32]uint64
 	ended map[int32]bool
 	all   uint64
@@ -102,8 +102,8 @@ func (o *obedient) drain(t *testing.T) {
 	}
 }
 
-// TestSeveralProcesses: one goroutine fetches the records of all processes. The Feed of each process returns one record
-// each time that one of its threads loses its CPU, by the kernel's own count. No record is missing, and none belongs to
+// TestSeveralProcesses: one goroutine fetches the records of all processes. By the kernel's own count, the Feed of each
+// process returns one record each time that one of its threads loses its CPU. No record is missing, and none belongs to
 // another process. Meanwhile, some processes start threads and join them, fork, exec or exit. A Feed that is drained
 // late delays no other Feed.
 func TestSeveralProcesses(t *testing.T) {
@@ -220,8 +220,8 @@ func settled(t *testing.T, pid int) map[int32]uint64 {
 	return nil
 }
 
-// allWait reports whether all threads of a process wait in a system call. If a thread is about to wait, the kernel
-// answers after the thread has lost its CPU (task_current_syscall in lib/syscall.c).
+// allWait reports whether all threads of a process wait in a system call. While a thread is still about to wait, the
+// kernel delays its answer until the thread has lost its CPU (task_current_syscall in lib/syscall.c).
 func allWait(pid int) bool {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", pid))
 	for _, name := range files {
@@ -244,8 +244,8 @@ end
 sleep
 `
 
-// TestRingFullOfOne: if records find no room, they are counted as lost for their own process. Some had no room in the
-// ring, others in the queue of their Feed. Another process loses none.
+// TestRingFullOfOne: one process makes more records than fit. Records without room count as lost for this process,
+// whether the ring was full or the queue of its Feed. Another process loses no record.
 func TestRingFullOfOne(t *testing.T) {
 	if err := Check(); err != nil {
 		t.Skip(err)
@@ -286,7 +286,7 @@ func TestRingFullOfOne(t *testing.T) {
 	if !feeds[0].MayHaveLost() || !feeds[1].MayHaveLost() {
 		t.Error("the ring was full, and a Feed does not know that")
 	}
-	// The ring had more records than may wait for one Feed.
+	// The ring held more records than may wait for one Feed. So Fetch had to drop some.
 	if lost := counts(0).Lost; feeds[0].dropped == 0 || lost < inRing+feeds[0].dropped || !feeds[0].Waiting() {
 		t.Errorf("%d records lost, %d of them in the ring at least, and %d dropped", lost, inRing, feeds[0].dropped)
 	}

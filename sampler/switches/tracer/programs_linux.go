@@ -19,19 +19,19 @@ const (
 	storedWoken
 	storedWaker
 	storedWakerOwner
-	// storedGave is when the thread woke the next holder of the GVL, if that was after storedIn.
+	// storedGave is when the thread woke the next holder of the GVL, if that was after storedIn. It is 0 otherwise.
 	storedGave
 	// storedThread is the thread's rb_thread_t. storedWaits is not 0 if the thread was in the queue for the GVL when
 	// it last lost its CPU.
 	storedThread
 	storedWaits
-	// storedWork is the request's environment that was copied last. It is 0 once the thread has left the frame with
-	// that environment.
+	// storedWork is the address of the environment (a request's Hash) that was copied last. It is 0 once the thread has
+	// left the frame with that environment.
 	storedWork
 	storedSize
 )
 
-// Offsets on a program's stack: the record, and below it single words.
+// Offsets on a program's stack. The record is at onStack, and single words lie below it.
 const (
 	onStack   = -recordSize
 	keyAt     = onStack - 8
@@ -53,9 +53,9 @@ const callPoll, callPpoll = 7, 271
 // deadBit is a bit in the state of a task that is ending (TASK_DEAD, include/linux/sched.h).
 const deadBit = 0x80
 
-// In each process, waitStacks limits how many stacks of threads that wait for the GVL are copied in a period of
-// spanNS. The stack of the thread that has the GVL is copied at a tick of the clock, but at most once in clockStackNS.
-// Both times are in ns. Copying takes about 3 µs, and ddtop must also resolve the names of new stacks.
+// waitStacks limits, for each process, the copied stacks of threads that wait for the GVL: so many in a period of
+// spanNS. At a tick of the clock, the stack of the thread with the GVL is copied, but at most once in clockStackNS.
+// Both times are in ns. Copying takes about 3 µs, and ddtop must also find the names for new stacks.
 const waitStacks, spanNS, clockStackNS = 2, 10_000_000, 15_000_000
 
 // Offsets of the first words of rb_execution_context_t, and of a control frame (vm_core.h, Ruby 2.6 to 4.0).
@@ -115,19 +115,19 @@ func placesOfKernel() (k kernelPlaces, err error) {
 
 type builder struct {
 	kernel kernelPlaces
-	// These are the descriptors of the maps: of targets, of threads, of the ring for records and the ring for stacks.
-	// places is the map of WorkPlaces, and works is the ring for environments.
+	// These are descriptors of maps. targets has the followed processes, and threads the data kept for each thread.
+	// ring has the records, and stacks the copied stacks. places has the WorkPlaces, and works the copied environments.
 	targets, threads, ring, stacks, places, works int
 	// bell is the descriptor of the map with the flags for bpf_ringbuf_output. slots is the one of the map of slots.
 	bell, slots int
 }
 
-// slots is the number of slots, a power of 2. A process belongs to the slot of its number modulo slots. A slot's byte
-// is 1 if a process of the slot is followed. So a switch between other processes takes no lookup of a target.
+// slots is the number of slots, a power of 2. A process belongs to the slot of its number modulo slots. The byte of a
+// slot is 1 if a process of the slot is followed. So a switch between other processes takes no lookup of a target.
 const slots = 1 << 14
 
-// find emits instructions that load the target of a process into R8. tgid is the register with the process's number.
-// If the process is not followed, they jump to a label. The parameter named or is this label.
+// find emits instructions that load the target of a process into R8. tgid is the register with the process's number. If
+// the process is not followed, the instructions jump to the label in the parameter or.
 func (b *builder) find(tgid asm.Register, or string) asm.Instructions {
 	return asm.Instructions{
 		asm.StoreMem(asm.RFP, keyAt, tgid, asm.Word),
@@ -142,8 +142,8 @@ func (b *builder) find(tgid asm.Register, or string) asm.Instructions {
 	}
 }
 
-// stored emits instructions that load a task's kept data into R9. If there is none and create is 1, they create the
-// data. If there is still none, they jump to a label. The parameter named or is this label.
+// stored emits instructions that load a task's kept data into R9. If there is no data and create is 1, they create it.
+// If there is still none, they jump to the label in the parameter or.
 func (b *builder) stored(task asm.Register, create int32, or string) asm.Instructions {
 	return asm.Instructions{
 		asm.LoadMapPtr(asm.R1, b.threads),
@@ -154,8 +154,8 @@ func (b *builder) stored(task asm.Register, create int32, or string) asm.Instruc
 	}
 }
 
-// switched runs at each thread switch. First it notes the time for the thread that gets the CPU. The memory of this
-// thread's process cannot be read yet. Then it makes the record of the thread that loses the CPU.
+// switched runs at each thread switch. First it notes the time for the thread that gets the CPU. It cannot read the
+// memory of this thread's process yet. Then it makes the record of the thread that loses the CPU.
 func (b *builder) switched() asm.Instructions {
 	ins := asm.Instructions{
 		asm.LoadMem(asm.R6, asm.R1, 8, asm.DWord),
@@ -228,8 +228,8 @@ func noRecord() asm.Instructions {
 	return ins
 }
 
-// read emits instructions that read a word from the address in R3 to the program's stack. If that fails, they count
-// the failure.
+// read emits instructions that read a word from the address in R3 to the program's stack. If the read fails, they count
+// the failure in the record.
 func read(to int16, size int32, n int) asm.Instructions {
 	ok := fmt.Sprintf("read %d", n)
 	return append(bpf.ReadTo(to, size),
@@ -264,8 +264,8 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 	}
 	n := 0
 	at := func(to int16, size int32) { n++; ins = append(ins, read(to, size, n)...) }
-	// plus emits instructions that read at an address plus an offset. R7 has the address. The offset is in the target,
-	// at the place in field.
+	// plus emits instructions that read memory at an address plus an offset. R7 has the address. The target has the
+	// offset, at the place given by field.
 	plus := func(field, to int16, size int32) {
 		ins = append(ins, asm.Mov.Reg(asm.R3, asm.R7), asm.LoadMem(asm.R1, asm.R8, field, asm.DWord), asm.Add.Reg(asm.R3, asm.R1))
 		at(to, size)
@@ -295,8 +295,8 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 	plus(targetRunning, onStack+recordRunning, 8)
 	ins = append(ins, asm.LoadMem(asm.R3, asm.R8, targetTail, asm.DWord))
 	at(onStack+recordTail, 8)
-	// A thread that another thread puts into the queue makes no record of this. So the program reads the queue
-	// backward, from its present end to the end that it had at the previous record.
+	// If a thread puts another thread into the queue, no record is made of this. So the program looks for new threads
+	// in the queue. It reads the queue backward, from its present end to the end that it had at the previous record.
 	ins = append(ins,
 		asm.LoadMem(asm.R1, asm.R8, targetSeenTail, asm.DWord), asm.StoreMem(asm.RFP, seenAt, asm.R1, asm.DWord),
 		asm.LoadMem(asm.R1, asm.RFP, onStack+recordTail, asm.DWord), asm.StoreMem(asm.R8, targetSeenTail, asm.R1, asm.DWord))
@@ -312,7 +312,7 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 	}
 	ins = append(ins, asm.LoadMem(asm.R3, asm.R8, targetOwner, asm.DWord).WithSymbol("no lists"))
 	at(onStack+recordOwner, 8)
-	// Remember whether this thread is in the queue. The thread that wakes it needs this.
+	// Remember whether this thread is in the queue. The program that runs when the thread is woken needs this.
 	ins = append(ins,
 		asm.Mov.Imm(asm.R2, 0),
 		asm.LoadMem(asm.R1, asm.RFP, onStack+recordReady, asm.DWord), asm.JEq.Imm(asm.R1, 0, "not queued"),
@@ -320,7 +320,7 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 		asm.LoadMem(asm.R1, asm.RFP, onStack+recordUnblock, asm.DWord), asm.JNE.Imm(asm.R1, 0, "not queued"),
 		asm.Mov.Imm(asm.R2, 1),
 		asm.StoreMem(asm.R9, storedWaits, asm.R2, asm.DWord).WithSymbol("not queued"))
-	// This reads the innermost frame. A new thread has no frame, and the record's words are 0 then.
+	// This reads the innermost frame. A new thread has no frame, and then these words of the record are 0.
 	ins = append(ins, asm.LoadMem(asm.R3, asm.RFP, wordAt, asm.DWord))
 	ins = append(ins, bpf.ReadTo(contextAt, contextSize)...)
 	ins = append(ins, asm.LoadMem(asm.R3, asm.RFP, contextAt+contextCFP, asm.DWord), asm.StoreMem(asm.RFP, onStack+recordCFP, asm.R3, asm.DWord))
@@ -334,7 +334,8 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 	for i, from := range k.args {
 		ins = append(ins, asm.LoadMem(asm.R1, asm.R0, from, asm.DWord), asm.StoreMem(asm.RFP, onStack+recordArgs+int16(8*i), asm.R1, asm.DWord))
 	}
-	// This reads the first descriptor of a poll now, because its array is gone later.
+	// This reads the first descriptor of a poll now, because the array of descriptors may be gone when ddtop reads the
+	// record.
 	ins = append(ins,
 		asm.Mov.Imm(asm.R1, -1), asm.StoreMem(asm.RFP, onStack+recordPolled, asm.R1, asm.DWord),
 		asm.LoadMem(asm.R1, asm.RFP, onStack+recordSyscall, asm.DWord),
@@ -345,22 +346,22 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 		asm.JNE.Imm(asm.R0, 0, "no poll"),
 		asm.LoadMem(asm.R1, asm.RFP, nodeAt, asm.DWord), asm.StoreMem(asm.RFP, onStack+recordPolled, asm.R1, asm.DWord),
 		asm.Ja.Label("no poll"),
-		// Here the thread is not one of Ruby's, or words that would prove it is could not be read. In the second case
-		// a record reports the failure. In the first case there is no record.
+		// The program comes here in two cases. If the thread is not one of Ruby's, there is no record. If the words
+		// that would show this could not be read, a record reports the failure.
 		asm.LoadMem(asm.R1, asm.RFP, onStack+recordFailed, asm.Word).WithSymbol("no thread"), asm.JEq.Imm(asm.R1, 0, "end"),
 		asm.Mov.Imm(asm.R1, 0).WithSymbol("no poll"))
 	ins = append(ins, b.findWork()...)
 	ins = append(ins, b.emit(append(b.copyWork(), b.copyStack(kind)...)...)...)
-	// The program comes here if there is no memory for the thread's kept data, or if the data is being changed just
-	// now.
+	// The program comes here if there is no memory for the thread's kept data, or if another program is changing the
+	// data just now. Then the record counts as lost.
 	return append(ins,
 		asm.Mov.Imm(asm.R1, 1).WithSymbol("not stored"),
 		asm.Mov.Reg(asm.R2, asm.R8), asm.Add.Imm(asm.R2, targetLost), asm.StoreXAdd(asm.R2, asm.R1, asm.DWord),
 		asm.Mov.Imm(asm.R0, 0), asm.Return())
 }
 
-// copyStack emits instructions that copy a stack. The thread has the GVL at a tick of the clock, or waits for the
-// GVL. R9 has the thread's kept data, R7 the rb_thread_t.
+// copyStack emits instructions that copy a thread's stack, for one of two reasons. The thread has the GVL at a tick of
+// the clock, or it waits for the GVL. R9 has the thread's kept data, R7 the rb_thread_t.
 func (b *builder) copyStack(kind switches.Kind) asm.Instructions {
 	const or = "stacked"
 	ins := asm.Instructions{
@@ -375,8 +376,8 @@ func (b *builder) copyStack(kind switches.Kind) asm.Instructions {
 			asm.Mov.Reg(asm.R3, asm.R2), asm.Sub.Reg(asm.R3, asm.R1), asm.JLT.Imm(asm.R3, clockStackNS, or),
 			asm.StoreMem(asm.R8, targetClockNS, asm.R2, asm.DWord))
 	} else {
-		// CPUs that run this at the same time can lose an increment. One copy more or less does not matter for the
-		// limit.
+		// If several CPUs run this at the same time, an increment can be lost. One copied stack more or less does not
+		// matter for the limit.
 		ins = append(ins,
 			asm.LoadMem(asm.R1, asm.R9, storedWaits, asm.DWord), asm.JEq.Imm(asm.R1, 0, or),
 			asm.LoadMem(asm.R1, asm.R8, targetSpanNS, asm.DWord),
@@ -397,8 +398,9 @@ func (b *builder) copyStack(kind switches.Kind) asm.Instructions {
 	return append(ins, asm.LoadMem(asm.R8, asm.RFP, savedAt, asm.DWord).WithSymbol(or))
 }
 
-// emit emits instructions that put the record into the ring, and count it and its cost for the target in R8. The
-// instructions in the parameter then run between the two counts. They must keep R8.
+// emit emits instructions that put the record into the ring, and count it in the target in R8. Then they run the
+// instructions in the parameter then. At last they count the time that all of this took. The instructions in then must
+// keep R8.
 func (b *builder) emit(then ...asm.Instruction) asm.Instructions {
 	add := func(place int16, ins ...asm.Instruction) asm.Instructions {
 		return append(ins, asm.Mov.Reg(asm.R2, asm.R8), asm.Add.Imm(asm.R2, int32(place)), asm.StoreXAdd(asm.R2, asm.R1, asm.DWord))
@@ -419,8 +421,8 @@ func (b *builder) emit(then ...asm.Instruction) asm.Instructions {
 	return append(ins, asm.Mov.Imm(asm.R0, 0).WithSymbol("end"), asm.Return())
 }
 
-// woken runs when a thread is about to become runnable, in the thread that wakes it. It notes the time in the woken
-// thread's data. It also notes whether the waking thread has just given the GVL to the woken one.
+// woken runs when a thread is about to become runnable. It runs in the thread that wakes it, and notes the time in the
+// woken thread's data. It also notes whether the waking thread has just given the GVL to the woken thread.
 func (b *builder) woken() asm.Instructions {
 	ins := asm.Instructions{
 		asm.LoadMem(asm.R6, asm.R1, 0, asm.DWord),

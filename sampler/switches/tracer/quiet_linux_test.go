@@ -32,8 +32,8 @@ func followCat(t *testing.T) (f *Feed, in io.WriteCloser) {
 	return f, in
 }
 
-// TestSilentRecordLeavesTheBell: a program can read the flags before the bell is set, and add its record after Ring has
-// checked the ring. Then the next record rings.
+// TestSilentRecordLeavesTheBell: a program can read the flags before the bell is set, and add its record silently after
+// Ring has checked the ring. Even then, the next record must ring the bell.
 func TestSilentRecordLeavesTheBell(t *testing.T) {
 	f, in := followCat(t)
 	send := func() {
@@ -59,8 +59,8 @@ func TestSilentRecordLeavesTheBell(t *testing.T) {
 	}
 }
 
-// TestQuiet: a Feed is quiet while its process does nothing. From the first record on it is not quiet, until the record
-// was taken and counted. The first record rings if the caller wants this.
+// TestQuiet: a Feed is quiet while its process does nothing. After a record, it is not quiet until the record was
+// drained and Counts was called. The first record rings the bell if the caller has called Ring.
 func TestQuiet(t *testing.T) {
 	f, in := followCat(t)
 	if f.Quiet() {

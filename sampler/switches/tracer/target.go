@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches"
 )
 
-// Target is a process, with the places of the data that the programs read.
+// Target is a process to follow, with the places of the data that the programs read.
 type Target struct {
 	// PID is the process's number. It must be the same for ddtop and for the kernel.
 	PID int
@@ -33,8 +33,8 @@ type Target struct {
 	CollectsShift, CollectsBits uint
 	// StatusShift and StatusBits select the status within its word.
 	StatusShift, StatusBits uint
-	// Stacks is true if Ruby stacks are copied: of threads that have the GVL at a tick of the clock, and of some
-	// threads that wait for it.
+	// Stacks is true if the programs copy Ruby stacks: of threads that have the GVL at a tick of the clock, and of some
+	// threads that wait for the GVL.
 	Stacks bool
 }
 
@@ -56,8 +56,8 @@ const (
 	// targetSeenTail is the last thread in the queue at the time of the previous record.
 	targetSeenTail
 	targetStacks
-	// targetSpanNS is the begin of the period, in ns, in which targetInSpan counts the copied stacks of waiting
-	// threads.
+	// targetSpanNS is when the present period began, in ns. targetInSpan counts the stacks of waiting threads that were
+	// copied in this period.
 	targetSpanNS
 	targetInSpan
 	// targetClockNS is when a tick of the clock last copied a thread's stack, in ns.

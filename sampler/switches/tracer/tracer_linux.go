@@ -28,7 +28,7 @@ const (
 	// maxPendingStacks limits the stacks of a process that wait for its DrainStacks.
 	maxPendingStacks = stackRingBytes / bpf.StackSize
 	// clockHz is how often per second a thread that keeps its CPU makes a record. It is not a divisor of the kernel's
-	// tick rate, so that both do not stay in step. A tick costs each CPU of the machine about 2 µs.
+	// tick rate, so that the two clocks do not tick at the same times. A tick costs each CPU of the machine about 2 µs.
 	clockHz = 99
 	// ClockNS is the longest time on a CPU between two records, in ns. It is the time between two ticks.
 	ClockNS = 1_000_000_000 / clockHz
@@ -49,7 +49,7 @@ type Tracer struct {
 	places *ebpf.Map
 	works  *bpf.Ring
 	feeds  map[uint32]*Feed
-	// filled counts how often the ring for records may have been full before read emptied it.
+	// filled counts how often read has emptied a ring for records that may have been full.
 	filled uint64
 	// record is the record that the method read is decoding. It is reused for the next record.
 	record switches.Record
@@ -63,17 +63,17 @@ var shared bpf.Shared[*Tracer]
 type Feed struct {
 	t      *Tracer
 	target Target
-	// pending are records of this process that another process's Feed took from the ring. dropped counts those that
-	// did not fit here.
+	// pending are records of this process that another process's Feed took from the ring. dropped counts the records
+	// that had no room in pending.
 	pending []switches.Record
 	// pendingStacks are stacks of this process that another process's Feed took from the ring.
 	pendingStacks []bpf.Stack
 	pendingWorks  []Work
-	// waits is true while pending, pendingStacks or pendingWorks is not empty.
+	// waits is true while pending, pendingStacks or pendingWorks has entries.
 	waits   atomic.Bool
 	dropped uint64
-	// The array counted has the values of Tracer.filled and dropped at the last Counts. If both are still the same, no
-	// record was lost.
+	// The array counted has the values of Tracer.filled and of dropped at the last call of Counts. If both values are
+	// still the same, no record was lost.
 	counted [2]uint64
 	// fresh is true if the ring had entries of this process since the last Counts. It is also true before the first
 	// Counts.
@@ -101,8 +101,8 @@ func Check() error {
 	return m.CheckRegisters()
 }
 
-// Try loads the programs and removes them again. This shows what the kernel, a container or a security module forbids.
-// The errors are the same as Follow's.
+// Try loads the programs and removes them again. So it shows what the kernel, a container or a security module forbids.
+// Its errors are the same as Follow's.
 func Try() error { return shared.Try(open) }
 
 // Follow makes the programs record a process until Close. The error is bpf.ErrKernel or bpf.ErrRights, or the error of
@@ -201,12 +201,12 @@ func (f *Feed) Crowded() bool {
 	return f.t.ring.Crowded() || f.t.stacks.Crowded()
 }
 
-// Waiting reports whether f has something to drain that is not in the rings: records, stacks or environments that
-// Fetch or another Feed took from them.
+// Waiting reports whether f has something to drain that is outside of the rings. These are records, stacks or
+// environments that Fetch or another Feed took from the rings.
 func (f *Feed) Waiting() bool { return f.waits.Load() }
 
-// read empties the ring. It calls emit with the records of f, and keeps the records of other Feeds for them. f may be
-// nil.
+// read empties the ring. It calls emit with the records of f, and keeps the records of other processes for their Feeds.
+// f may be nil.
 func (t *Tracer) read(f *Feed, emit func(*switches.Record)) error {
 	r := &t.record
 	err := t.ring.Read(func(b []byte) error {
@@ -241,8 +241,9 @@ func (t *Tracer) read(f *Feed, emit func(*switches.Record)) error {
 	return nil
 }
 
-// DrainStacks calls emit with the stacks that were copied since the last call. The record of each stack has the same
-// TID and NS. It comes from a Drain before or after this call. A Stack is valid only during the call of emit.
+// DrainStacks calls emit with the stacks that were copied since the last call. Each stack belongs to the record with
+// the same TID and NS. Drain returns this record before or after this call. A Stack is valid only during the call of
+// emit.
 func (f *Feed) DrainStacks(emit func(*bpf.Stack)) error {
 	t := f.t
 	t.mu.Lock()
@@ -277,12 +278,12 @@ func (f *Feed) DrainStacks(emit func(*bpf.Stack)) error {
 	return nil
 }
 
-// room returns the number of records that each process may keep. All processes together may keep as many as fit into
-// the ring.
+// room returns the number of records that may wait in each Feed. The Feeds of all processes together may keep as many
+// records as fit into the ring.
 func (t *Tracer) room() int { return ringRecords / max(len(t.feeds), 1) }
 
-// Quiet reports whether no record is waiting, and none came since the last Counts. Then none was lost either. It
-// makes no system call.
+// Quiet reports whether no record is waiting, and none came since the last Counts. If so, no record was lost either.
+// Quiet makes no system call.
 func (f *Feed) Quiet() bool {
 	f.t.mu.Lock()
 	defer f.t.mu.Unlock()
@@ -290,8 +291,8 @@ func (f *Feed) Quiet() bool {
 	return empty && !f.fresh && !f.mayHaveLost()
 }
 
-// MayHaveLost reports whether records may have been lost between the last Counts and the last Drain. It makes no
-// system call, because a ring that was never full has lost no record.
+// MayHaveLost reports whether records may have been lost between the last Counts and the last Drain. It makes no system
+// call. It only checks whether the ring was ever full, because a ring that was never full has lost no record.
 func (f *Feed) MayHaveLost() bool {
 	f.t.mu.Lock()
 	defer f.t.mu.Unlock()

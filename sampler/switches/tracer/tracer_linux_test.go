@@ -14,7 +14,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches"
 )
 
-// TestCheck: if a machine lacks something, the error names this in plain words, and has the right kind.
+// TestCheck: if a machine lacks something that the programs need, the error names it in plain words, and is of the
+// right kind.
 func TestCheck(t *testing.T) {
 	const first = 0xeffffffc // inode of the first PID namespace
 	const rights = 1<<38 | 1<<39
@@ -47,8 +48,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestTry: the programs pass the kernel's check. All Feeds share the programs, and a process cannot be followed twice
-// at once.
+// TestTry: the kernel's verifier accepts the programs. All Feeds share the programs, and a process cannot be followed
+// by two Feeds at once.
 func TestTry(t *testing.T) {
 	if err := Check(); err != nil {
 		t.Skip(err)
@@ -98,7 +99,7 @@ func TestTry(t *testing.T) {
 }
 
 // TestTimeNamespace: if ddtop runs in a time namespace of its own, it reports that it cannot follow threads. The
-// records have the machine's time.
+// records would have the machine's time, not the time of the namespace.
 func TestTimeNamespace(t *testing.T) {
 	const inside = "DDTOP_TEST_TIME_NAMESPACE"
 	if os.Getenv(inside) != "" {
@@ -121,9 +122,9 @@ func TestTimeNamespace(t *testing.T) {
 	}
 }
 
-// pointerOfThreads returns the distance from a thread pointer of this process to a word that has an address. The
-// storage of a C library's thread begins with its own address. Without cgo, Go keeps the goroutine's address below the
-// pointer.
+// pointerOfThreads returns the distance, in bytes, from a thread pointer of this process to a word that contains an
+// address. With a C library, a thread's storage begins with its own address, so the distance is 0. Without cgo, Go
+// keeps the goroutine's address just below the thread pointer.
 func pointerOfThreads(t *testing.T) int64 {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -135,8 +136,8 @@ func pointerOfThreads(t *testing.T) int64 {
 	return 0
 }
 
-// TestUnreadWords: if a thread's words cannot be read, its records show this. The first unreadable word may be in
-// thread-local storage, in memory that this points to, or elsewhere.
+// TestUnreadWords: if some words of a thread cannot be read, its records show this. In the cases, the first unreadable
+// word is in thread-local storage, in the memory to which this storage points, or elsewhere.
 func TestUnreadWords(t *testing.T) {
 	if err := Check(); err != nil {
 		t.Skip(err)
@@ -175,8 +176,8 @@ func TestUnreadWords(t *testing.T) {
 	}
 }
 
-// TestFetch: records that one Fetch gets for all processes wait for the Drain of their own process. A ring with enough
-// room loses none.
+// TestFetch: one Fetch takes the records of all processes from the ring. The records then wait for the Drain of their
+// own process. If the ring has enough room, no record is lost.
 func TestFetch(t *testing.T) {
 	if err := Check(); err != nil {
 		t.Skip(err)

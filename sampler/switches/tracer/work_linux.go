@@ -12,10 +12,11 @@ import (
 )
 
 const (
-	// maxWorkEntries limits the copied entries of an environment, which is the Hash of a request. Puma's has 30 to
-	// 50.
+	// maxWorkEntries limits the copied entries of an environment: the Hash with the data of a request. Puma's
+	// environments have 30 to 50 entries.
 	maxWorkEntries = 128
-	// newWorks limits the environments of a process that are copied in each spanNS. Each copy takes 2 µs.
+	// newWorks limits the environments that are copied in each period of spanNS, for each process. Each copy takes 2
+	// µs.
 	newWorks = 4
 	// workRingBytes is the size of the ring for environments, in bytes. 300 of them fit.
 	workRingBytes = 1 << 20
@@ -32,9 +33,9 @@ type WorkPlace struct {
 	// Frame is the distance from the end of the VM's stack down to the control frame with the variable. ISeq is the
 	// address of the frame's code. Back is the distance from the frame's environment pointer down to the variable.
 	Frame, ISeq, Back uint64
-	// Table is the offset in an RHash of its st_table. If Inside is false, it is the offset of the pointer to the
-	// st_table. Entries and Bound are offsets in an st_table: of the pointer to the entries, and of their number. All
-	// are in bytes.
+	// Table is the offset in an RHash of its st_table if Inside is true. Otherwise it is the offset of the pointer to
+	// the st_table. Entries and Bound are offsets in an st_table: of the pointer to the entries, and of their number.
+	// All are in bytes.
 	Table, Entries, Bound int
 	Inside                bool
 	// Collections is the address of the counter of garbage collections that have begun.
@@ -56,7 +57,8 @@ const (
 	placeSize
 )
 
-// Offsets in the copy of an environment in its ring. These words come first. The entries of the table follow.
+// Offsets in an entry of the ring for environments. An entry has these words first, and then the entries of the Hash's
+// table.
 const (
 	workNS = 8 * iota
 	workTID
@@ -158,15 +160,16 @@ func (f *Feed) DrainWorks(emit func(*Work)) error {
 // maxPendingWorks limits the environments of all processes that wait for their DrainWorks.
 const maxPendingWorks = workRingBytes / workSize
 
-// word emits instructions that read a word from the address in R3 to nodeAt. If that fails, they jump to a label. The
-// parameter named or is this label.
+// word emits instructions that read a word from the address in R3 to nodeAt. If the read fails, they jump to the label
+// in the parameter or.
 func word(or string) asm.Instructions {
 	return append(bpf.ReadTo(nodeAt, 8), asm.JNE.Imm(asm.R0, 0, or))
 }
 
-// findWork emits instructions that put the address of the thread's environment into the record. They do so only if the
-// thread is inside a call from the frame with the environment. They need the execution context at contextAt, and
-// replace it by the ends of the stack. R6 is the process's WorkPlace afterwards.
+// findWork emits instructions that put the address of the thread's environment (a request's Hash) into the record. The
+// environment is in a variable of a known frame. So they do this only if the thread is inside a call from this frame.
+// They need the execution context at contextAt, and replace it by the ends of the stack. R6 is the process's WorkPlace
+// afterwards.
 func (b *builder) findWork() asm.Instructions {
 	const or, unread = "no work", "work unread"
 	ins := asm.Instructions{
@@ -205,8 +208,8 @@ func (b *builder) findWork() asm.Instructions {
 	return append(ins, asm.Mov.Imm(asm.R0, 0).WithSymbol(or))
 }
 
-// copyWork emits instructions that copy the environment that findWork has found, unless the thread's previous record
-// had the same one. R9 has the thread's kept data. R6 is overwritten.
+// copyWork emits instructions that copy the environment that findWork has found. They copy nothing if the environment
+// is the same as in the thread's previous record. R9 has the thread's kept data. R6 is overwritten.
 func (b *builder) copyWork() asm.Instructions {
 	const or = "no copy of work"
 	discard := func(ins ...asm.Instruction) asm.Instructions {
@@ -221,8 +224,8 @@ func (b *builder) copyWork() asm.Instructions {
 		asm.LoadMem(asm.R2, asm.R9, storedWork, asm.DWord).WithSymbol("serves"), asm.JEq.Reg(asm.R1, asm.R2, or),
 		asm.JEq.Imm(asm.R1, switches.ServesUnread, or),
 		asm.JEq.Imm(asm.R6, 0, or), // the verifier needs this check, although R6 is never 0 here
-		// CPUs that run this at the same time can lose an increment. One copy more or less does not matter for the
-		// limit.
+		// If several CPUs run this at the same time, an increment can be lost. One copied environment more or less does
+		// not matter for the limit.
 		asm.LoadMem(asm.R1, asm.R6, placeSpanNS, asm.DWord), asm.LoadMem(asm.R2, asm.RFP, onStack+recordNS, asm.DWord),
 		asm.Mov.Reg(asm.R3, asm.R2), asm.Sub.Reg(asm.R3, asm.R1),
 		asm.JLT.Imm(asm.R3, spanNS, "same span of works"),
