@@ -6,12 +6,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// MinAllocTicks is the number of ticks that must have seen an allocation before ddtop shows shares of allocations.
-// With fewer, the relative error of a share is above a tenth: it is one divided by the root of the number of ticks.
+// MinAllocTicks is the number of ticks that must have seen an allocation before ddtop shows shares of allocations. With
+// fewer ticks, the relative error of a share is above 10 %, because the error is 1/sqrt(ticks).
 const MinAllocTicks = 100
 
 // AllocEstimate is the number of allocated objects, with the evidence for which code allocated them. Objects is exact.
-// A stack's part of Objects is estimated by its part of Seen.
+// The number of objects that one stack allocated is an estimate: the stack's share of Seen, multiplied by Objects.
 type AllocEstimate struct {
 	// Objects is the number of objects allocated in the period, by the collector's own counter.
 	Objects int64
@@ -20,11 +20,11 @@ type AllocEstimate struct {
 	Seen, Ticks int64
 }
 
-// Enough reports whether there is enough evidence to show shares.
+// Enough reports whether there is enough evidence to show shares of allocations (MinAllocTicks).
 func (a AllocEstimate) Enough() bool { return a.Ticks >= MinAllocTicks }
 
-// Error returns the expected relative error of a share near 100 %. It is 1/sqrt(Ticks): 0.05 for 400 ticks. The error
-// of a smaller share is larger: divide it by the square root of the share. Without data it is +Inf.
+// Error returns the expected relative error of a share near 100 %. It is 1/sqrt(Ticks): 0.05 for 400 ticks. A smaller
+// share has a larger error: Error divided by the square root of the share. If Ticks is zero, Error is +Inf.
 func (a AllocEstimate) Error() float64 { return 1 / math.Sqrt(float64(max(0, a.Ticks))) }
 
 // Allocations returns the estimate for all entries together.
@@ -53,21 +53,21 @@ func (s *Snapshot) Values(m Metric) func(Weights) int64 {
 	}
 }
 
-// allocState is what a Collector remembers of the allocations.
+// allocState is what a Collector remembers of the counts of allocated objects.
 type allocState struct {
 	known       bool
 	movedKnown  bool
 	last, moved int64 // the counters of the last sample
 	held        int64 // counted objects that are not charged to a key yet
-	// key is the Key of the last stack for which objects were counted (sampler.AllocPair). found is true if the
-	// current sample had such a stack. had is true if any sample so far had one, so that key is set.
+	// key is the Key of the last stack for which objects were counted (sampler.AllocPair). found is true if the current
+	// sample had such a stack. had is true if any sample so far had such a stack: key is set only then.
 	key        Key
 	found, had bool
 }
 
-// allocations charges to the owner's stack the objects that were allocated just before the stack was read. It also
-// counts all objects since the last sample. If objects moved by compaction count as allocated, they are subtracted a
-// few ms later, when their number is known.
+// allocations charges the objects that were allocated just before a stack was read to the Key of this stack. It also
+// counts all objects since the last sample. If Ruby counts objects that compaction moved as allocated, they are
+// subtracted a few ms later, when their number is known.
 func (c *Collector) allocations(s *sampler.Sample) {
 	a := &c.alloc
 	found := a.found
@@ -84,7 +84,8 @@ func (c *Collector) allocations(s *sampler.Sample) {
 		}
 	}
 	if a.known {
-		// The counter only goes back if several ractors lose counts (docs/internals/gc.md#counting-allocations).
+		// The counter can go back, but only in a process with several ractors, which lose counts
+		// (docs/internals/gc.md#counting-allocations).
 		a.held += now - a.last - (moved - a.moved)
 	}
 	a.known, a.last, a.moved = true, now, moved
@@ -102,7 +103,7 @@ func (c *Collector) allocations(s *sampler.Sample) {
 	}
 }
 
-// flushAllocations charges the objects in held to the last key.
+// flushAllocations charges the objects that are not charged yet (held) to the last key.
 func (c *Collector) flushAllocations(at int64) {
 	if a := &c.alloc; a.had && a.held != 0 {
 		c.emit(at, a.key, Weights{AllocTotal: a.held})

@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// allocSample is a sample of two threads. owner holds the GVL. If it is zero, no thread does.
+// allocSample returns a sample of two threads. owner is the thread that holds the GVL. If owner is zero, no thread
+// holds it.
 func allocSample(at int64, owner sampler.ThreadID, stack sampler.StackID, allocated uint64, seen uint32) (*sampler.Sample, []gvl.ThreadState) {
 	s := &sampler.Sample{TimeNS: at, Threads: []sampler.Thread{{ID: 1, Ractor: 1}, {ID: 2, Ractor: 1}},
 		GC: sampler.GC{Valid: true, Allocated: allocated, Pair: sampler.AllocPair{Thread: owner, Objects: seen}}}
@@ -21,8 +22,8 @@ func allocSample(at int64, owner sampler.ThreadID, stack sampler.StackID, alloca
 	return s, states
 }
 
-// TestAllocations: whatever samples see, the estimates add up to the exact count. They are in proportion to the objects
-// that samples saw.
+// TestAllocations: for random samples, the estimates of all stacks add up to the exact count. Each estimate is in
+// proportion to the objects that samples saw in its stack.
 func TestAllocations(t *testing.T) {
 	for seed := uint64(0); seed < uint64(rounds(100)); seed++ {
 		rnd := rand.New(rand.NewPCG(seed, 3))
@@ -137,8 +138,8 @@ func TestAllocationsCompaction(t *testing.T) {
 	}
 }
 
-// TestAllocationsUnknown: without an allocation pair there is no estimate, also if the garbage collector's counters are
-// missing at times.
+// TestAllocationsUnknown: if no sample has an allocation pair (sampler.AllocPair), there is no estimate. The same is
+// true if the garbage collector's counters are missing at times.
 func TestAllocationsUnknown(t *testing.T) {
 	r, c := everything(t)
 	for i := range 300 {

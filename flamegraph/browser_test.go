@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// driver clicks, searches and hovers like a person, and reports what the page shows then.
+// driver is a script that clicks, searches and hovers like a person, and reports what the page then shows.
 const driver = `<script><![CDATA[
 (function () {
   var out = [], gs = document.querySelectorAll("#frames g");

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Texts of the nodes that are not frames.
+// Labels of the nodes that are not frames.
 const (
 	rootLabel = "all"
 	cutLabel  = "… (cut)"
@@ -17,7 +17,7 @@ const (
 	NoStack = "(no stack)"
 )
 
-// funcInfo is what a Builder knows of a frame.
+// funcInfo is what a Builder remembers about a frame.
 type funcInfo struct {
 	known      bool
 	hide, keep bool
@@ -25,12 +25,12 @@ type funcInfo struct {
 	own        bool
 	library    string // "" for own code
 	from       sampler.Origin
-	// function is the number of the frame's FuncKey, for trees that merge by function. line is its number for trees
-	// that merge by line. They are zero if not numbered yet.
+	// function and line are the numbers of the frame's FuncKey: function in trees that merge by function, line in trees
+	// that merge by line. A number is zero if it is not assigned yet.
 	function, line int32
 }
 
-// childKey is a parent's index and a FuncKey's number.
+// childKey identifies a child node: the index of its parent and the number of its FuncKey.
 type childKey struct {
 	parent, key int32
 }
@@ -46,12 +46,13 @@ type stackRoot struct {
 	stack sampler.StackID
 }
 
-// maxInfos is the number of frames above which a Builder drops its infos. If a Keeper removes old entries of the
-// Dictionary, the Builder also drops them at each new generation.
+// maxInfos is the number of frames above which a Builder drops what it knows of frames (infos). If a Keeper removes old
+// entries of the Dictionary, the Builder also drops infos at each new generation of the Dictionary.
 const maxInfos = 1 << 16
 
-// Builder builds Trees. It reuses memory and data that do not change between builds: the frames of a Dictionary and
-// the numbers of functions. Trees stay valid when it builds others. One goroutine at a time may use it.
+// Builder builds Trees. Between builds it keeps memory and data that do not change: the frames of a Dictionary and the
+// numbers of functions. A Tree stays valid when the Builder builds another one. One goroutine at a time may use a
+// Builder.
 type Builder struct {
 	dict    *sampler.Dictionary
 	infos   map[sampler.FrameID]*funcInfo
@@ -92,8 +93,8 @@ func (b *Builder) number(k FuncKey) int32 {
 	return n
 }
 
-// Build builds a tree from a snapshot. It does not fail. Time without a stack has a node of its own, and so do stacks
-// that the snapshot lacks because of a limit. When MaxNodes is reached, the lightest stacks are cut.
+// Build builds a tree from a snapshot. It does not fail. Time without a stack is in one special node, and so is the
+// time of stacks that the snapshot lacks because of a limit. When MaxNodes is reached, the lightest stacks are cut.
 func (b *Builder) Build(s *Snapshot, o Options) *Tree {
 	if o.MaxDepth <= 0 {
 		o.MaxDepth = defaultMaxDepth
@@ -132,7 +133,7 @@ func (b *Builder) forget(o Options) {
 	clear(b.memo)
 	clear(b.kept)
 	clear(b.roots)
-	// infos must be bounded, because a program that redefines its methods has new frames all the time.
+	// infos must be bounded: a program that redefines its methods has new frames all the time.
 	if g := b.dict.Generation(); g != b.seenIn || len(b.infos) > maxInfos {
 		b.seenIn = g
 		clear(b.infos)
@@ -183,8 +184,8 @@ func (b *Builder) wanted(e *Entry) bool {
 	return keep
 }
 
-// leaf returns the node at the end of an entry's stack, to which the entry's weight is added. It makes the nodes of
-// the stack that the tree lacks.
+// leaf returns the node of the last frame in an entry's stack. The entry's weight is added to this node. leaf makes the
+// nodes of the stack that the tree lacks.
 func (b *Builder) leaf(e *Entry) int32 {
 	root := int32(0)
 	if b.opt.Root != nil {
@@ -200,7 +201,7 @@ func (b *Builder) leaf(e *Entry) int32 {
 	if b.opt.Inverted {
 		return b.inverted(root, e.Key.Stack)
 	}
-	// Stop at the first caller whose node is known from another stack.
+	// Go outward from the innermost frame. Stop at the first caller whose node is already known from another stack.
 	b.way = b.way[:0]
 	n, at := root, e.Key.Stack
 	for at != 0 {
@@ -254,7 +255,7 @@ func (b *Builder) step(n int32, frame sampler.FrameID) int32 {
 	ck := childKey{n, *key}
 	c, ok := b.children[ck]
 	if !ok {
-		// If the tree has MaxNodes nodes, a frame that needs a new one goes to its parent's CutNode.
+		// If the tree already has MaxNodes nodes, a frame without a node goes to its parent's CutNode.
 		if len(b.nodes) >= b.opt.MaxNodes {
 			b.full = true
 			return b.special(n, cutLabel, CutNode)
@@ -271,7 +272,7 @@ func (b *Builder) step(n int32, frame sampler.FrameID) int32 {
 	return c
 }
 
-// special returns a child that is not a frame, and makes it if needed.
+// special returns a child of parent that is not a frame. It makes the child if there is none yet.
 func (b *Builder) special(parent int32, label string, kind NodeKind) int32 {
 	k := FuncKey{Label: label, Kind: kind}
 	ck := childKey{parent, b.number(k)}
@@ -283,8 +284,8 @@ func (b *Builder) special(parent int32, label string, kind NodeKind) int32 {
 	return n
 }
 
-// frameKey returns the identity of a frame. The key of a C function has no path. Ruby reports its caller's path for
-// it, so a path would split one function into several nodes.
+// frameKey returns the identity of a frame. The key of a C function has no path. For a C function, Ruby reports the
+// path of the caller, so a key with a path would split one function into several nodes.
 func frameKey(f *sampler.Frame, byLine bool) FuncKey {
 	k := FuncKey{Label: f.Label}
 	if f.C {
@@ -297,7 +298,7 @@ func frameKey(f *sampler.Frame, byLine bool) FuncKey {
 	return k
 }
 
-// newNode makes a node. It allocates nodes in blocks: the parameter slab is the number of nodes in a new block.
+// newNode makes a node. It allocates nodes in blocks. The parameter slab is the number of nodes in a new block.
 func (b *Builder) newNode(parent int32, key FuncKey, slab int) int32 {
 	if len(b.slab) == 0 {
 		b.slab = make([]Node, slab)

@@ -5,9 +5,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// share notes that a thread was seen with the stack and state of k for ns nanoseconds. The next CPU time read for the
-// thread is divided in proportion to these notes. The table of notes is small. If it is full, a further stack gets no
-// note. Its part of this CPU time then goes to the stacks that have notes.
+// share notes that a thread was seen with the stack and state of k for ns nanoseconds. When the thread's CPU time is
+// read next, it is divided in proportion to these notes. The table of notes is small. If it is full, a new stack gets
+// no note, and the stacks with notes get its part of the CPU time.
 func (st *threadState) share(k Key, ns int64) {
 	for i := len(st.shares) - 1; i >= 0; i-- {
 		if st.shares[i].key == k {
@@ -20,8 +20,8 @@ func (st *threadState) share(k Key, ns int64) {
 	}
 }
 
-// cpu charges the CPU time since the last reading of schedstat. It charges nothing if the native thread has changed
-// (M:N threads) or the counter went back, because the difference would be another thread's time.
+// cpu charges a thread's CPU time since the last reading of schedstat. If the native thread has changed (M:N threads)
+// or the counter went back, it charges nothing: the difference would be the time of another thread.
 func (c *Collector) cpu(st *threadState, t *sampler.Thread, ts *gvl.ThreadState) {
 	k := &t.Kernel
 	if k.CPUAtNS == 0 || k.CPUAtNS == st.cpuAtNS {
@@ -39,7 +39,7 @@ func (c *Collector) cpu(st *threadState, t *sampler.Thread, ts *gvl.ThreadState)
 	st.shares = st.shares[:0]
 }
 
-// shareCPU splits delta among the keys in proportion to the time for which the thread was seen under each of them. The
+// shareCPU divides delta among the keys, in proportion to the time for which the thread was seen under each key. The
 // parts sum to delta exactly.
 func (c *Collector) shareCPU(st *threadState, delta, atNS int64) {
 	able := onCPU

@@ -8,10 +8,11 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxCPUShares limits the stacks among which the CPU time between two readings of schedstat is divided.
+// maxCPUShares limits the number of stacks among which the CPU time between two readings of schedstat is divided.
 const maxCPUShares = 64
 
-// onCPU are the states in which a thread can use a CPU. Stacks seen in these states get the thread's CPU time.
+// onCPU has the states in which a thread can use a CPU. A thread's CPU time is charged to the stacks seen in these
+// states.
 var onCPU = States(gvl.Running, gvl.GC, gvl.Native)
 
 type cpuShare struct {
@@ -37,14 +38,14 @@ type Sink interface {
 
 // Collector turns the intervals of a stream.Stream into weights, for one or more Sinks:
 //
-//   - WallNS is the length of the intervals. While a thread stays in known C functions, these get its time.
+//   - WallNS is the length of the intervals. If a thread stays in known C functions, they get its time.
 //   - A thread's CPU time is known from schedstat, at a lower rate. It is divided among the stacks seen since the last
 //     reading, by their time in states that can use a CPU. If there was no such state, their time in any state counts.
 //   - BlameNS is the time that other threads of the ractor wait for the GVL, charged to the holder's stack.
 //   - Stacks of running threads with C functions are counted under separate keys (Key.Ran).
 //   - AllocSeen is the number of objects allocated just before a stack was read (sampler.AllocPair).
 //
-// It allocates nothing in the steady state. It is not safe for concurrent use. Rollings are.
+// In the steady state a Collector allocates no memory. It is not safe for concurrent use, but a Rolling is.
 type Collector struct {
 	gvl.Ignore
 	stateOf func(gvl.State, *gvl.Detail, sampler.StackID, sampler.WorkID) gvl.State
@@ -59,8 +60,8 @@ type Collector struct {
 	rests   func(gvl.State, *gvl.Detail, sampler.StackID, sampler.WorkID) bool // nil unless ByRest was called
 }
 
-// NewCollector returns a Collector of a stream's intervals that adds to each of the given Sinks. The state of a weight
-// is its interval's state, or the result of stateOf if stateOf is not nil.
+// NewCollector returns a Collector that adds the weights of a stream's intervals to each of the given Sinks. If stateOf
+// is not nil, it decides the state under which a weight is charged. Otherwise this is the state of the interval.
 func NewCollector(s *stream.Stream, stateOf func(gvl.State, *gvl.Detail, sampler.StackID, sampler.WorkID) gvl.State, out ...Sink) *Collector {
 	if stateOf == nil {
 		stateOf = func(st gvl.State, _ *gvl.Detail, _ sampler.StackID, _ sampler.WorkID) gvl.State { return st }
@@ -71,39 +72,40 @@ func NewCollector(s *stream.Stream, stateOf func(gvl.State, *gvl.Detail, sampler
 }
 
 // ByEndpoint separates weights by the route or the class of jobs that the thread worked for, as dict names it. A
-// request can change its name, and all of its time goes to the last one. So the Sinks get its weights late, at the
-// latest when Finish is called. Call ByEndpoint before the first sample.
+// request can change its name, and all of its time belongs to its last name. So the Sinks get the weights of a request
+// late, at the latest when Finish is called. Call ByEndpoint before the first sample.
 func (c *Collector) ByEndpoint(dict *sampler.Dictionary) {
 	c.served.begin(dict, false)
 	c.charges.begin()
 }
 
-// ByEndpointNow is ByEndpoint for a Sink that gets weights at once and accepts negative weights. When the name of a
-// request changes, its weights are subtracted from the old name and added to the new one.
+// ByEndpointNow is like ByEndpoint, but gives weights to the Sinks at once. The Sinks must accept negative weights.
+// When a request changes its name, its weights are subtracted from the old name and added to the new one.
 func (c *Collector) ByEndpointNow(dict *sampler.Dictionary) {
 	c.ByEndpoint(dict)
 	c.charges.now, c.charges.limit = true, maxNowCharges
 }
 
-// BySpan does the same as ByEndpoint, and also separates weights by the tracer's spans. While crowded returns true,
-// there is no room for new spans. Then the weights of a new span count for its endpoint only. crowded may be nil.
+// BySpan does the same as ByEndpoint, and also separates weights by the tracer's spans. If crowded returns true, there
+// is no room for new spans. The weights of a new span then count only for its endpoint. crowded may be nil.
 func (c *Collector) BySpan(dict *sampler.Dictionary, crowded func() bool) {
 	c.served.begin(dict, true)
 	c.charges.begin()
 	c.served.crowded = crowded
 }
 
-// ByGC separates the time of collections by their reason (Key.GC). Call it before the first sample.
+// ByGC separates the time of garbage collections by their reason (Key.GC). Call it before the first sample.
 func (c *Collector) ByGC() { c.byGC = true }
 
-// ByRest separates the time in which threads have nothing to do (Key.Rests). Call it before the first sample.
+// ByRest separates the time in which threads have nothing to do (Key.Rests), which the function rests decides. Call it
+// before the first sample.
 func (c *Collector) ByRest(rests func(gvl.State, *gvl.Detail, sampler.StackID, sampler.WorkID) bool) {
 	c.rests = rests
 }
 
-// Served returns the current meaning of each EndpointID, indexed by the ID. The result is nil if weights are not
-// separated by endpoint. Several IDs can have the same meaning, because requests change their names. Standing returns
-// the ID that represents all of these.
+// Served returns the current endpoint and span of each EndpointID, indexed by the ID. The result is nil if weights are
+// not separated by endpoint. Several IDs can have the same endpoint and span, because requests change their names.
+// Standing returns the ID that represents all of them.
 func (c *Collector) Served() []Served {
 	out := slices.Clone(c.served.list)
 	for i := range out {
@@ -112,16 +114,16 @@ func (c *Collector) Served() []Served {
 	return out
 }
 
-// Standing returns the EndpointID that represents all IDs with the same meaning.
+// Standing returns the EndpointID that represents all IDs with the same endpoint and span.
 func (c *Collector) Standing(id EndpointID) EndpointID { return standing(c.served.as, id) }
 
-// Endpoint returns the ID of a route or a class of jobs. It is zero if it was not seen.
+// Endpoint returns the ID of a route or a class of jobs. It is zero if this route or class was not seen.
 func (c *Collector) Endpoint(e Endpoint) EndpointID {
 	return c.Standing(c.served.ids[Served{Endpoint: e}])
 }
 
-// renamed is called after names of requests may have changed. If they have, it gives the Rollings the new table for
-// Standing.
+// renamed is called after names of requests may have changed. If a name has changed, each Rolling gets the new table
+// for Standing.
 func (c *Collector) renamed() {
 	if !c.served.rename() {
 		return
@@ -133,7 +135,7 @@ func (c *Collector) renamed() {
 	}
 }
 
-// Interval adds an interval's length to the weights of its thread, stack and state.
+// Interval adds the length of an interval to the weights of its key: the thread, its stack and its state.
 func (c *Collector) Interval(i *gvl.Interval) {
 	k := c.key(i.Thread, i.Stack, i.State, &i.Detail, &i.Serving)
 	w := Weights{WallNS: i.NS()}
@@ -147,7 +149,7 @@ func (c *Collector) Interval(i *gvl.Interval) {
 	}
 }
 
-// key returns the key of a thread's time.
+// key returns the key to which a thread's time is charged.
 func (c *Collector) key(id sampler.ThreadID, stack sampler.StackID, st gvl.State, d *gvl.Detail, s *sampler.Serving) Key {
 	k := Key{Thread: id, Stack: stack, State: c.stateOf(st, d, stack, s.Work), Endpoint: c.request(s)}
 	if c.byGC && k.State == gvl.GC {
@@ -174,7 +176,8 @@ func (c *Collector) Ended(slot int, _ int64) {
 	*st = threadState{shares: st.shares[:0]}
 }
 
-// Tick charges what is counted per sample: samples, CPU time, allocations and stacks of running threads.
+// Tick charges everything that is counted once per sample: the sample itself, CPU time, allocations and stacks of
+// running threads.
 func (c *Collector) Tick(t *gvl.Tick) {
 	c.nativeTick(t)
 	c.runs(t.Sample)
@@ -201,8 +204,8 @@ func (c *Collector) Tick(t *gvl.Tick) {
 	c.lastNS = t.ToNS
 }
 
-// Finish adds the weights that the Collector has kept back until names and CPU times are known. Call it after the
-// stream has finished.
+// Finish gives the Sinks the weights that the Collector has kept back because a name or a CPU time was not known yet.
+// Call it after the stream has finished.
 func (c *Collector) Finish() {
 	c.releaseAll()
 	c.flushAllocations(c.lastNS)

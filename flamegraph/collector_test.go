@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// feeder is a Collector with the stream that it is attached to.
+// feeder is a Collector, and the stream from which it gets its intervals.
 type feeder struct {
 	stream *stream.Stream
 	c      *Collector
@@ -20,7 +20,7 @@ func newFeeder(p sampler.Process, out ...Sink) feeder {
 	return feeder{s, NewCollector(s, nil, out...)}
 }
 
-// Feed takes a sample whose threads are in the given states.
+// Feed gives the Collector a sample whose threads are in the given states.
 func (f feeder) Feed(s *sampler.Sample, states []gvl.ThreadState) {
 	for i := range states {
 		t := &s.Threads[i]
@@ -57,9 +57,9 @@ func weightsOf(r *Rolling) map[Key]Weights {
 	return m
 }
 
-// TestCollectorConservation: this holds for every stream. A thread's wall time is the time for which it was listed,
-// with half of the intervals before and after. Its CPU time is the difference of the kernel's counter. In the state
-// Waiting, waiting time equals wall time.
+// TestCollectorConservation: for every stream, no time is lost or counted twice. A thread's wall time is the time for
+// which it was listed, with half of the intervals before and after. Its CPU time is the difference of the kernel's
+// counter. In the state Waiting, waiting time equals wall time.
 func TestCollectorConservation(t *testing.T) {
 	for seed := uint64(0); seed < uint64(rounds(200)); seed++ {
 		rnd := rand.New(rand.NewPCG(seed, 7))
@@ -207,7 +207,8 @@ func TestCollectorHalves(t *testing.T) {
 	}
 }
 
-// TestCollectorTagTellsStack: between two readings of the stack, time in a state goes to the stack of that state.
+// TestCollectorTagTellsStack: stacks are read less often than states. Between two readings of the stack, time in a
+// state goes to the stack that was read in this state.
 func TestCollectorTagTellsStack(t *testing.T) {
 	r, c := everything(t)
 	th := func(stack sampler.StackID) sampler.Thread { return sampler.Thread{ID: 1, Ractor: 1, Stack: stack} }

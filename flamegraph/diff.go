@@ -8,16 +8,17 @@ import (
 	"github.com/ddtop/ddtop/internal/sorting"
 )
 
-// Diff compares two trees. It uses shares of the whole tree, so that windows of different lengths can be compared.
+// Diff compares two trees. It compares each node's share of its tree, so that the trees can cover times of different
+// lengths.
 type Diff struct {
 	// BeforeWhole and AfterWhole are the weights that count as 100 % of the earlier and of the later tree.
 	BeforeWhole, AfterWhole float64
-	// ByName compares nodes only by their labels, because files and lines can move between two recordings. Several
-	// children of a node can then have the same label. In the later tree, the heaviest of these is compared with the
-	// sum of all such children of the earlier tree. The others count as new.
+	// ByName compares nodes only by their labels, because files and lines can move between two recordings. If ByName is
+	// set, several children of a node can have the same label. The heaviest such child in the later tree is compared
+	// with the sum of all such children in the earlier tree. All other such children of the later tree count as new.
 	ByName bool
-	// Visit is called for each node, with the growth of its own weight (self) and of its total, as shares. after is
-	// the node in the later tree. It is nil for a node that only the earlier tree has.
+	// Visit is called for each node. self is the growth of the node's own weight and total the growth of its Total, as
+	// shares. after is the node in the later tree. It is nil for a node that only the earlier tree has.
 	Visit func(after *Node, label string, self, total float64)
 }
 

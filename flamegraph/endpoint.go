@@ -7,12 +7,12 @@ import (
 )
 
 const (
-	// maxEndpoints limits the routes and classes of jobs with an EndpointID of their own. All others share the
+	// maxEndpoints limits the routes and classes of jobs that get an EndpointID each. All further ones share the
 	// EndpointID 0.
 	maxEndpoints = 1024
-	// maxSpans limits the pairs of an endpoint and a span with an EndpointID of their own. Later spans get the
-	// EndpointID of their endpoint. The same applies when half of the keys of a Rolling are used (Rolling.Crowded), so
-	// that keys remain for the stacks of later spans.
+	// maxSpans limits the pairs of an endpoint and a span that get an EndpointID each. A later span gets the EndpointID
+	// of its endpoint. The same happens when half of the keys of a Rolling are used (Rolling.Crowded), so that keys
+	// remain for the stacks of later spans.
 	maxSpans = 1 << 16
 	// worksRemembered is the number of recent requests and jobs in the cache endpoints.recent. It is a power of two.
 	worksRemembered = 256
@@ -25,14 +25,15 @@ type EndpointID uint32
 // NoEndpoint is an EndpointID that no weight has. A filter with it shows nothing.
 const NoEndpoint EndpointID = 1<<32 - 1
 
-// Endpoint is a route or a class of jobs, with Kind and Name of sampler.Work. Name is "" while it is not known.
+// Endpoint is a route or a class of jobs. Kind and Name are the fields of sampler.Work. Name is "" while it is not
+// known.
 type Endpoint struct {
 	Kind sampler.WorkKind
 	Name string
 }
 
-// Served is the meaning of an EndpointID. Span, RootSpan and Trace are those in sampler.Serving if weights are
-// separated BySpan, else 0.
+// Served is what an EndpointID identifies. Span, RootSpan and Trace are the fields of sampler.Serving if weights are
+// separated by span (BySpan). Otherwise they are 0.
 type Served struct {
 	Endpoint
 	Span, RootSpan uint64
@@ -46,15 +47,15 @@ type endpoints struct {
 	// crowded reports whether there is no room for more spans. If crowded is nil, there is always room.
 	crowded func() bool
 	ids     map[Served]EndpointID
-	// list has the meaning of each ID. named is the number of IDs without a span.
+	// list has the endpoint and span of each ID, indexed by the ID. named is the number of IDs without a span.
 	list  []Served
 	named int
-	// The field named as is a table indexed by EndpointID. If the route of a request becomes known late, its entry is
-	// the EndpointID of this route, which then represents it. IDs beyond the table's end represent themselves. renames
-	// is the Dictionary's number of renames when the table was made.
+	// The table as is indexed by EndpointID, and has the ID that represents each ID. If the route of a request becomes
+	// known late, the entry of the request's ID is the ID of this route. IDs beyond the table's end represent
+	// themselves. renames is the Dictionary's number of renames when the table was made.
 	as      []EndpointID
 	renames uint64
-	// recent caches the last EndpointIDs. The index is the WorkID modulo the length.
+	// recent caches the EndpointIDs of recent requests and jobs. The index is the WorkID modulo the length.
 	recent [worksRemembered]struct {
 		work       sampler.WorkID
 		number     sampler.WorkNumber
@@ -64,7 +65,7 @@ type endpoints struct {
 	}
 }
 
-// begin prepares e to number endpoints, and spans if spans is true.
+// begin prepares e to give numbers to endpoints, and also to spans if spans is true.
 func (e *endpoints) begin(dict *sampler.Dictionary, spans bool) {
 	e.dict, e.spans, e.ids, e.list = dict, spans, make(map[Served]EndpointID), []Served{{}}
 }
@@ -85,8 +86,8 @@ func (e *endpoints) of(s *sampler.Serving) EndpointID {
 	return e.anew(s)
 }
 
-// anew does what endpoints.of does, but without the cache. So it also finds a name that became known after the last
-// call.
+// anew does what endpoints.of does, but without the cache, in which a name may be out of date. So it also finds a name
+// that became known after the last call.
 func (e *endpoints) anew(s *sampler.Serving) EndpointID {
 	span, root, trace := s.Span, s.RootSpan, s.Trace
 	if !e.spans || span|root == 0 {
@@ -102,9 +103,8 @@ func (e *endpoints) anew(s *sampler.Serving) EndpointID {
 	return id
 }
 
-// number returns the EndpointID for an endpoint with its span, and makes one if needed. If there is no room for a
-// further span, it returns the endpoint's ID without a span. It returns zero if there is no room for a further
-// endpoint.
+// number returns the EndpointID for an endpoint with its span, and makes an ID if needed. If there is no room for a new
+// span, it returns the ID of the endpoint without a span. If there is no room for a new endpoint, it returns zero.
 func (e *endpoints) number(k Served) EndpointID {
 	id, ok := e.ids[k]
 	if !ok && k.Span|k.RootSpan != 0 && (len(e.list)-e.named > maxSpans || e.crowded != nil && e.crowded()) {
@@ -145,7 +145,7 @@ func (e *endpoints) rename() bool {
 	return true
 }
 
-// standing returns the ID that represents id. The parameter as is the table endpoints.as.
+// standing returns the ID that represents id, by the table as (the field of the same name in endpoints).
 func standing(as []EndpointID, id EndpointID) EndpointID {
 	if int(id) < len(as) {
 		return as[id]

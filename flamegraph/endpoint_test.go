@@ -44,7 +44,7 @@ func TestWeightsByEndpoint(t *testing.T) {
 	}
 }
 
-// TestManyEndpoints: endpoints are distinguished up to a limit.
+// TestManyEndpoints: the number of endpoints with their own EndpointID is limited.
 func TestManyEndpoints(t *testing.T) {
 	dict := sampler.NewDictionary()
 	var e endpoints
@@ -65,7 +65,8 @@ func TestManyEndpoints(t *testing.T) {
 	}
 }
 
-// TestManySpans: spans are distinguished up to a limit. Beyond this limit, endpoints still are.
+// TestManySpans: the number of spans with their own EndpointID is limited. Beyond this limit, weights are still
+// separated by endpoint.
 func TestManySpans(t *testing.T) {
 	dict := sampler.NewDictionary()
 	var e endpoints
@@ -89,8 +90,8 @@ func TestManySpans(t *testing.T) {
 	}
 }
 
-// TestSpansTakeNoStacks: each request is another span with stacks of its own. In a long measurement, spans leave room
-// for the stacks of later requests. Later requests still have their routes.
+// TestSpansTakeNoStacks: each request is a new span with its own stacks. In a long measurement, spans must not use all
+// keys: later requests still have their stacks and their routes.
 func TestSpansTakeNoStacks(t *testing.T) {
 	dict := sampler.NewDictionary()
 	r, err := NewRolling(0, 0)

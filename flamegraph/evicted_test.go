@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// sinkOf is a Sink that keeps the keys of all additions.
+// sinkOf is a Sink that keeps the key of each call of Add.
 type sinkOf []Key
 
 func (s *sinkOf) Add(_ int64, k Key, _ Weights) { *s = append(*s, k) }

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Path is the path from the root's child down to a node. The screen keeps its zoom and selection as a Path, because
-// each new picture has new nodes.
+// Path is the path to a node: the keys of its ancestors from the root's child downward, and its own key. The screen
+// keeps its zoom and selection as a Path, because each new picture has new nodes.
 type Path []FuncKey
 
 // PathOf returns a node's path. It is empty for the root.
@@ -19,8 +19,7 @@ func PathOf(n *Node) Path {
 	return p
 }
 
-// Find follows a path down the tree and returns the last node that it reaches. found is true if this is the end of the
-// path.
+// Find follows a path down the tree and returns the last node that it reaches. found is true if the whole path exists.
 func (t *Tree) Find(p Path) (n *Node, found bool) {
 	n = t.Root
 	for _, k := range p {
@@ -33,7 +32,7 @@ func (t *Tree) Find(p Path) (n *Node, found bool) {
 	return n, true
 }
 
-// Child returns the child with a key, or nil if there is none.
+// Child returns the child with the key k, or nil if there is none.
 func (n *Node) Child(k FuncKey) *Node {
 	i, ok := slices.BinarySearchFunc(n.Children, k, func(c *Node, k FuncKey) int { return compareKeys(c.FuncKey, k) })
 	if !ok {
@@ -46,7 +45,7 @@ func (n *Node) Child(k FuncKey) *Node {
 type Matches struct {
 	// Nodes are the nodes whose label or file matches.
 	Nodes map[*Node]bool
-	// Total is the weight of stacks with at least one match: a match under a match counts once.
+	// Total is the weight of the stacks with at least one match. A stack with several matches counts once.
 	Total int64
 	// Share is Total as a share of the searched node's Total, 0 to 1.
 	Share float64

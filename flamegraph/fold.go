@@ -11,19 +11,20 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-// minRun is the least number of consecutive frames of other code that are folded. A shorter run is shown in full.
+// minRun is the smallest number of consecutive frames outside the program's own code that are folded into one row. A
+// shorter run is shown in full.
 const minRun = 3
 
 // Folded is a tree in which each run of frames that are not the program's own (Node.Own) is one row. A run begins at a
-// frame and includes all that it calls, in all branches, up to the program's own code. This own code is below the run,
-// with one node for each function, whichever branch calls it.
+// frame and includes everything that it calls, in all branches, up to the program's own code. This own code is below
+// the run. Each function of it has one node there, whichever branch calls it.
 //
 // Two kinds of C functions keep their own nodes: functions that own code calls, and functions in which a run spends
 // time. No frame of the program's own is folded, and no time is lost. As in the whole tree, a node's Total is its Self
-// and the Totals of its children. The Self of a run is the time spent in its frames.
+// plus the Totals of its children. The Self of a run is the time spent in its frames.
 //
 // In a tree with callees first (Options.Inverted) the first row is never folded, because it shows the code that was
-// executed. The own code below a run is then its callers.
+// executed. The own code below a run then calls the run.
 type Folded struct {
 	Tree *Tree
 	// Whole is the tree that was folded.
@@ -62,8 +63,8 @@ func newFolder(t *Tree) *folder {
 	return &folder{Folded: &Folded{Tree: &tree, Whole: t, of: make(map[*Node][]*Node), in: make(map[*Node]*Node, t.Nodes), leaf: make(map[*Node]*Node)}}
 }
 
-// merge makes one node of the folded tree from nodes of the whole tree with equal keys, and adds up their weights. The
-// new node has no children yet.
+// merge makes one node of the folded tree from several nodes of the whole tree that have equal keys, and adds up their
+// weights. The new node has no children yet.
 func (b *folder) merge(nodes []*Node, parent *Node) *Node {
 	c := new(Node)
 	*c = *nodes[0]
@@ -93,7 +94,7 @@ func (b *folder) place(c, parent *Node) {
 	b.Tree.MaxDepth = max(b.Tree.MaxDepth, c.Depth)
 }
 
-// fill adds the children of a node: own code, and runs of other code.
+// fill adds the children of a node: a node for each frame of own code, and a row for each run of other code.
 func (b *folder) fill(c *Node, nodes []*Node) {
 	for _, group := range childGroups(nodes) {
 		first := group[0]
@@ -146,7 +147,7 @@ func sortChildren(c *Node) {
 	slices.SortFunc(c.Children, func(x, y *Node) int { return compareKeys(x.FuncKey, y.FuncKey) })
 }
 
-// folds reports whether a frame can be in a run.
+// folds reports whether a frame can be in a run, and so be folded.
 func (n *Node) folds() bool { return n.Kind == FrameNode && !n.Own && !n.Native }
 
 // native returns the children that are C functions of native stacks.
@@ -163,7 +164,7 @@ func (n *Node) native() (out []*Node) {
 const coreLibrary = "ruby"
 
 // depthOfRun returns the number of frames on the longest path through a run that begins with nodes. It follows each
-// path for at most as many frames as the parameter most says.
+// path for at most as many frames as the parameter most says, and counts no further.
 func depthOfRun(nodes []*Node, most int) (depth int) {
 	if most == 0 {
 		return 0
@@ -225,7 +226,7 @@ func (b *folder) addRun(c *Node, outermost []*Node) {
 	sortChildren(r)
 }
 
-// fillOpen adds the children of a frame in an open run.
+// fillOpen adds the children of a frame in an open run: a run whose frames are shown.
 func (b *folder) fillOpen(c *Node, nodes []*Node) {
 	for _, group := range childGroups(nodes) {
 		k := b.merge(group, c)
@@ -238,8 +239,8 @@ func (b *folder) fillOpen(c *Node, nodes []*Node) {
 	}
 }
 
-// leafOf makes a child of the run r for the time spent in one function. nodes are the function's places in the run.
-// The C functions of native stacks are below the new node.
+// leafOf makes a child of the run r for the time spent in one function. nodes are all nodes of this function in the
+// run. C functions of native stacks that the function called become children of the new node.
 func (b *folder) leafOf(nodes []*Node, r *Node) *Node {
 	c := new(Node)
 	*c = *nodes[0]
@@ -270,7 +271,7 @@ func (b *folder) leafOf(nodes []*Node, r *Node) *Node {
 	return c
 }
 
-// describeRun describes the heaviest path through a run.
+// describeRun describes a run by its heaviest path.
 func describeRun(outermost []*Node) *run {
 	out := &run{}
 	at := outermost
@@ -299,12 +300,12 @@ func (r *run) text() string {
 	return ellipsisRun + " " + units.Plural(r.frames, "frame", "frames") + ": " + strings.Join(r.libraries, ", ")
 }
 
-// ellipsisRun begins the text of a row for several frames.
+// ellipsisRun begins the text of a row that represents several frames.
 const ellipsisRun = "⋯"
 
-// Code returns the name of a node for people. If the name does not contain the place, it also returns the file and
-// first line. A template has no first line. Its name has the line that was executed, if there is only one:
-// "orders/_row.html.erb:4".
+// Code returns the name of a node for people. If the name does not contain the place in the code, Code also returns the
+// file and the first line. A template has no first line. Its name has the executed line instead, if only one line was
+// executed: "orders/_row.html.erb:4".
 func (n *Node) Code() (name, place string) {
 	line := n.Line
 	switch {
@@ -320,7 +321,7 @@ func (n *Node) Code() (name, place string) {
 	return gvl.AddLine(n.Text(), place)
 }
 
-// Fit is Text in at most width columns. If a run's text is too long, the number of frames is dropped first.
+// Fit returns Text in at most width columns. If the text of a run is too long, the number of frames is dropped first.
 func (n *Node) Fit(width int) string {
 	if n.run == nil {
 		return LabelFit(n.Text(), width)
@@ -336,7 +337,8 @@ func (n *Node) Fit(width int) string {
 	return cut(text, width)
 }
 
-// PathIn returns the path of a frame in an open run: the run's path, then the frames down to inside, a node of Whole.
+// PathIn returns the path of a frame in an open run: the path of the run, then the frames down to inside. inside is a
+// node of Whole, the tree before folding.
 func (f *Folded) PathIn(run, inside *Node) Path {
 	var p Path
 	for n := inside; n != nil; n = n.Parent {
@@ -349,14 +351,15 @@ func (f *Folded) PathIn(run, inside *Node) Path {
 	return append(PathOf(run), p...)
 }
 
-// Shown returns the node of the folded tree that represents a node of the whole tree.
+// Shown returns the node of the folded tree that represents the node n of the whole tree.
 func (f *Folded) Shown(n *Node) *Node { return f.in[n] }
 
-// Of returns the nodes of the whole tree that a node represents. For a run these are the outermost ones.
+// Of returns the nodes of the whole tree that the node n of the folded tree represents. If n is a run, these are the
+// outermost frames of the run.
 func (f *Folded) Of(n *Node) []*Node { return f.of[n] }
 
-// Search searches n and all nodes below it, as Node.Search does. A run matches if one of its frames matches. inside
-// has, for each run that matches, the heaviest of its frames that match.
+// Search searches n and all nodes below it, as Node.Search does. A run matches if one of its frames matches. For each
+// such run, inside has the heaviest matching frame.
 func (f *Folded) Search(n *Node, re *regexp.Regexp) (m Matches, inside map[*Node]*Node) {
 	m.Nodes, inside = make(map[*Node]bool), make(map[*Node]*Node)
 	whole := Matches{Nodes: make(map[*Node]bool)}

@@ -12,9 +12,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// foldWorld makes a tree of lines. A line is a thread, frames and a weight, such as `t;a;gem:b;c:C#d;lib:e 10`. "gem:",
-// "lib:" and "c:" are code of a gem, of the standard library and in C. "so:" is a C function of a native stack. Other
-// frames with a capital letter are the program's own.
+// foldWorld makes a tree from lines. A line has a thread, frames and a weight: `t;a;gem:b;c:C#d;lib:e 10`. A prefix
+// says where a frame's code is from: "gem:" is a gem, "lib:" the standard library, "c:" a C function. "so:" is a C
+// function of a native stack. Other frames with a capital letter are the program's own.
 func foldWorld(t *testing.T, lines ...string) (*Snapshot, *sampler.Dictionary, Options) {
 	t.Helper()
 	dict, s := sampler.NewDictionary(), new(Snapshot)
@@ -112,7 +112,7 @@ func TestFold(t *testing.T) {
 	}
 }
 
-// TestOpenRun: an open run shows its frames as they are. Further runs below it stay closed.
+// TestOpenRun: an open run shows all of its frames. Other runs below it stay folded.
 func TestOpenRun(t *testing.T) {
 	s, dict, o := foldWorld(t, "web;gem:p_a;gem:p_b;gem:r_a;A;gem:q_a;gem:q_b;gem:q_c 3", "web;gem:p_a;gem:p_b;gem:r_b;A 4")
 	tree := NewBuilder(dict).Build(s, o)
@@ -132,8 +132,8 @@ func TestOpenRun(t *testing.T) {
 	}
 }
 
-// TestFoldRandomTrees: for every tree, totals are kept, no own frame is lost, and siblings are in order. With all runs
-// open it is the original tree.
+// TestFoldRandomTrees: for every tree, folding keeps totals, loses no own frame, and keeps siblings in order. If all
+// runs are open, the folded tree equals the original tree.
 func TestFoldRandomTrees(t *testing.T) {
 	for seed := uint64(0); seed < uint64(rounds(40)); seed++ {
 		rnd := rand.New(rand.NewPCG(seed, 33))
@@ -154,7 +154,7 @@ func TestFoldRandomTrees(t *testing.T) {
 	}
 }
 
-// wholeOutline prints everything in a tree, but leaves out the runs.
+// wholeOutline prints everything in a tree except the rows of runs.
 func wholeOutline(n *Node) string {
 	if n.Kind == RunNode {
 		return wholeOutline(n.Children[0])
@@ -193,7 +193,7 @@ func checkFolded(t *testing.T, f *Folded, dict *sampler.Dictionary, s *Snapshot)
 	walk(f.Whole.Root)
 	var look func(*Node)
 	look = func(c *Node) {
-		// An open run, whose frame has the same label.
+		// This is an open run. Its first frame has the same label, and is checked instead.
 		if c.Kind == RunNode && len(c.Children) == 1 && c.Children[0].FuncKey.Label == c.Label {
 			look(c.Children[0])
 			return

@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// StackRow is a row of a stack in which runs of frames that are not the program's own are folded. It represents the
-// frames From to To-1. A row may represent a single frame.
+// StackRow is a row of a folded stack. Frames From to To-1 are in this row. A run of frames outside the program's own
+// code is one row. A row may also be a single frame.
 type StackRow struct {
 	From, To int
 	// Text is the text of a row for several frames. It is empty for a single frame.
 	Text string
 }
 
-// FoldStack folds a stack of n frames, innermost first, as Fold folds a tree. Own code is not folded, and neither are
-// the C functions that it calls. The innermost frame is not folded either, because it is the current activity. The
-// function frame reports whether frame number i is own code. If it is not, library is its sampler.Frame.Library.
+// FoldStack folds a stack of n frames, innermost first, as Fold folds a tree. Three kinds of frames are not folded: own
+// code, the C functions that it calls, and the innermost frame, which is the current activity. The function frame
+// reports whether frame number i is own code. If it is not, library is its sampler.Frame.Library.
 func FoldStack(n int, frame func(i int) (own bool, library string)) []StackRow {
 	rows := make([]StackRow, 0, n)
 	from := -1 // where a run begins
@@ -50,7 +50,8 @@ func FoldStack(n int, frame func(i int) (own bool, library string)) []StackRow {
 	return rows
 }
 
-// names joins the names of libraries, each once, in their order. Ruby's core is named only if there are no others.
+// names joins the names of libraries in their order, without repetitions. Ruby's core is named only if there is no
+// other library.
 func names(libraries []string) []string {
 	var out []string
 	for _, l := range libraries {
@@ -64,7 +65,7 @@ func names(libraries []string) []string {
 	return out
 }
 
-// Libraries returns the libraries of a run's frames, on the heaviest path through it. It is empty if n is no run.
+// Libraries returns the libraries of the frames on the heaviest path through a run. It is empty if n is no run.
 func (n *Node) Libraries() string {
 	if n.run == nil {
 		return ""

@@ -3,18 +3,19 @@ package flamegraph
 import "fmt"
 
 const (
-	// A straight run is a chain of frames, each with one callee and almost no own time. minStraight is the number of
-	// frames from which a run is shortened: all frames but the first and the last become one row.
+	// A straight run is a chain of frames, each with one callee and almost no time in its own code. A straight run of
+	// at least minStraight frames is shortened: all frames except the first and the last become one row.
 	minStraight = 4
-	// straightShare is the least share of a frame's time that its only callee must have for the frame to be left out.
+	// straightShare is the smallest share of a frame's time that its only callee must have. Only then may the frame be
+	// left out.
 	straightShare = 0.999
 )
 
 // FoldStraight shortens long runs without a branch. It keeps their first frame, a CutNode with the number of frames
-// left out, and their last frame. So of the eighty frames of a web framework the informative frames remain. It hides
-// no branch, and no frame that spent more than a thousandth of its time in its own code. It never hides the node in
-// the parameter keep or its ancestors, nor a node for which stay returns true. Folded.Of returns one node for each
-// row: for a CutNode, the outermost node that it hides.
+// left out, and their last frame. So only the informative frames remain of the eighty frames of a web framework. It
+// hides no branch, and no frame that spent more than a thousandth of its time in its own code. It never hides the node
+// keep or its ancestors, nor a node for which stay returns true. Folded.Of returns one node for each row: for a
+// CutNode, the outermost node that it hides.
 func FoldStraight(t *Tree, keep *Node, stay func(*Node) bool) *Folded {
 	onPath := make(map[*Node]bool)
 	for n := keep; n != nil; n = n.Parent {
@@ -27,7 +28,8 @@ func FoldStraight(t *Tree, keep *Node, stay func(*Node) bool) *Folded {
 	return b.Folded
 }
 
-// onlyChild returns the one callee that has all but a thousandth of a frame's time. It returns nil if there is none.
+// onlyChild returns the only callee of a frame if this callee has all but a thousandth of the frame's time. Otherwise
+// it returns nil.
 func onlyChild(n *Node) *Node {
 	if len(n.Children) != 1 || float64(n.Children[0].Total) < straightShare*float64(n.Total) || n.Children[0].Kind != FrameNode {
 		return nil
@@ -39,7 +41,8 @@ func onlyChild(n *Node) *Node {
 func (b *folder) straight(n, parent *Node, foldable func(*Node) bool) *Node {
 	c := b.merge([]*Node{n}, parent)
 	if parent != nil && foldable(n) {
-		// The run is n, the frames to leave out, and the last frame, which is copied like any other.
+		// The run has three parts: n, the frames to leave out, and the last frame. The last frame is copied like any
+		// other.
 		last, length := n, 1
 		for foldable(last) {
 			last = onlyChild(last)

@@ -51,7 +51,8 @@ func outline(n *Node) string {
 	return s + ">(" + strings.Join(parts, " ") + ")"
 }
 
-// TestFoldStraight: branches, nodes with time of their own, the way to the zoomed node and search results stay visible.
+// TestFoldStraight: four kinds of nodes stay visible: branches, nodes with time of their own, the nodes above the
+// zoomed node, and search results.
 func TestFoldStraight(t *testing.T) {
 	never := func(*Node) bool { return false }
 	for _, tc := range []struct {
@@ -84,8 +85,8 @@ func TestFoldStraight(t *testing.T) {
 	}
 }
 
-// checkStraight checks what holds for every folded tree. Totals are the whole tree's. Every node of the whole tree has
-// a place in the folded tree, which leads back to the same node.
+// checkStraight checks two rules for every folded tree. Totals are equal to the whole tree's. Every node of the whole
+// tree is represented by a node of the folded tree, and Folded.Of leads back from there.
 func checkStraight(t *testing.T, n *Node, f *Folded) {
 	t.Helper()
 	s := f.Shown(n)

@@ -11,8 +11,8 @@ import (
 // ellipsis marks a cut label.
 const ellipsis = "…"
 
-// Printable replaces the characters of s that must not reach a terminal by U+FFFD. They are control and format
-// characters (an escape sequence, a change of direction). Names come from the target and can contain anything.
+// Printable replaces the characters of s that must not reach a terminal by U+FFFD. These are control and format
+// characters, such as an escape sequence or a change of direction. Names come from the target and can contain anything.
 func Printable(s string) string {
 	if isPlain(s) {
 		return s
@@ -55,16 +55,16 @@ func Unprintable(r rune) bool {
 }
 
 const (
-	// leastClass is the least number of a class name's characters that still help the reader.
+	// leastClass is the smallest number of characters of a class name that still help the reader.
 	leastClass = 3
-	// leastBoth is the least width in which the beginnings of both a class and a long method name are shown.
+	// leastBoth is the smallest width in which a class and a long method name are both shown, each by its beginning.
 	leastBoth = 20
 )
 
 // LabelFit shortens a label to width columns and keeps the method's name longest: Foo::Barber#baz, Barber#baz,
-// Bar…#baz, #baz, ba…. If the name alone is too long for a width of at least leastBoth, the beginnings of both parts
-// remain: Bar…#bazinga_and…. A prefix ("block in Foo#baz") is dropped before the class. If there is no class, a part
-// of the prefix remains (block <main>). The result is Printable and never wider than width.
+// Bar…#baz, #baz, ba…. If even the method's name is too long, and the width is at least leastBoth, the beginnings of
+// class and method remain: Bar…#bazinga_and…. A prefix ("block in Foo#baz") is dropped before the class. If there is no
+// class, a part of the prefix remains (block <main>). The result is Printable and never wider than width.
 func LabelFit(label string, width int) string {
 	if width <= 0 {
 		return ""
@@ -73,7 +73,7 @@ func LabelFit(label string, width int) string {
 	if columns(s) <= width {
 		return s
 	}
-	// Drop one piece at a time, from the whole label to the bare method name.
+	// Drop one part of the label at a time, until only the method's name is left.
 	deco, rest := splitDecoration(s)
 	if deco != "" && separator(rest) < 0 { // without its prefix, such a block would look like the method or the file
 		if short := deco[:strings.IndexByte(deco, ' ')+1] + rest; columns(short) <= width {
@@ -131,8 +131,8 @@ func splitDecoration(s string) (deco, rest string) {
 	return "", s
 }
 
-// separator returns the index of the # or . between class and method in a qualified label, or -1. The name of a
-// constant must come before it. This excludes operators such as #.. and file names such as "a.b".
+// separator returns the index of the # or . between class and method in a qualified label, or -1. There must be the
+// name of a constant before the separator. This rule excludes operators such as #.. and file names such as "a.b".
 func separator(s string) int {
 	if s == "" || !unicode.IsUpper(rune(s[0])) && s[0] < 0x80 {
 		return -1

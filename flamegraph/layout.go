@@ -12,7 +12,7 @@ const (
 	CellAncestor
 	// cellMore represents Count siblings that are too narrow to be drawn.
 	cellMore
-	// CellBlank is room without a node: own weight of the node above, or room below a row's end.
+	// CellBlank is an empty part of a row. It is below the own weight of the node above, or behind the end of a row.
 	CellBlank
 )
 
@@ -42,11 +42,11 @@ type Picture struct {
 	Zoom *Node
 }
 
-// Layout arranges a tree in rows. The nodes above the zoomed node come first, each in a row of full width. Then come
-// the zoomed node and the nodes below it. If zoom is nil, it is the root. If there are fewer rows than ancestors + 1,
-// the outermost ancestors are left out. Widths are distributed by largest remainder within each parent, so that no
-// child is wider than its parent. Children narrower than a column are merged into one cellMore after their siblings.
-// They are not drawn if together they have less than half a column.
+// Layout arranges a tree in rows. First come the nodes above the zoomed node, each in a row of full width. Then come
+// the zoomed node and the nodes below it. If zoom is nil, the root is the zoomed node. If there are too few rows for
+// all ancestors, the outermost ancestors are left out. Within each parent, widths are distributed by largest remainder,
+// so that no child is wider than its parent. Children narrower than a column are merged into one cellMore after their
+// siblings. If together they have less than half a column, they are not drawn.
 func Layout(t *Tree, zoom *Node, width, maxRows int) Picture {
 	if zoom == nil {
 		zoom = t.Root
@@ -75,7 +75,7 @@ func Layout(t *Tree, zoom *Node, width, maxRows int) Picture {
 
 type layouter struct {
 	parts []part
-	// totals and widths have the node's own part first, then the children's.
+	// totals and widths begin with the node's own part. The parts of its children follow.
 	totals []int64
 	widths []int
 }
@@ -87,7 +87,7 @@ type part struct {
 	w     int
 }
 
-// next lays out the row below a row. drawn is false if no node has a column in it.
+// next lays out the row below the row above. drawn is false if the new row has no node that is a column wide.
 func (l *layouter) next(above []Cell, width int) (row []Cell, drawn bool) {
 	row = make([]Cell, 0, len(above)+4)
 	x := 0
@@ -119,7 +119,7 @@ func (l *layouter) next(above []Cell, width int) (row []Cell, drawn bool) {
 	return row, drawn
 }
 
-// blank adds a CellBlank, or extends the row's last cell if it is one.
+// blank adds a CellBlank to a row. If the row's last cell is already a CellBlank, it extends this cell.
 func blank(row []Cell, x, w int) []Cell {
 	if n := len(row); n > 0 && row[n-1].Kind == CellBlank {
 		row[n-1].W += w
@@ -128,7 +128,7 @@ func blank(row []Cell, x, w int) []Cell {
 	return append(row, Cell{Kind: CellBlank, X: x, W: w})
 }
 
-// share fills parts with n's children, and divides w columns among them.
+// share puts n's children into parts, and divides w columns among them.
 func (l *layouter) share(n *Node, w int) {
 	l.parts = l.parts[:0]
 	more := part{}

@@ -65,7 +65,8 @@ func TestLayoutInvariants(t *testing.T) {
 		if len(p.Rows) != min(rows, len(full.Rows)) && zoom.Parent == nil {
 			t.Fatalf("%d rows, %d in full", len(p.Rows), len(full.Rows))
 		}
-		// In the first row under the zoomed node, each node has its share of the width, to within a column.
+		// In the first row below the zoomed node, each node's width is proportional to its weight, with an error of
+		// less than a column.
 		for _, row := range full.Rows {
 			for _, c := range row {
 				if c.Kind == cellNode && c.Node.Parent == zoom {

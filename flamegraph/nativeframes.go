@@ -8,11 +8,11 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxHeld limits how many keys of one thread can have weights that nativeWeights holds back.
+// maxHeld limits the keys for which weights of one thread are held back by nativeWeights.
 const maxHeld = 4
 
-// nativeWeights gives weights to the C functions below a Ruby stack, as children of its innermost frame. They do not
-// change the total of the Ruby frame. C functions count only if the thread stayed in them, which its counters show.
+// nativeWeights gives weights to the C functions below a Ruby stack, as children of its innermost frame. The total of
+// the Ruby frame does not change. C functions get weights only if the thread's counters show that it stayed in them.
 // The counters are read up to 250 ms after the memory, or later if ddtop lowers its rates. Until then the weights are
 // held back.
 type nativeWeights struct {
@@ -20,8 +20,8 @@ type nativeWeights struct {
 	held  map[sampler.ThreadID][]charge
 }
 
-// put emits the weights of the time from fromNS to toNS. If counters may still prove that the thread stayed in its C
-// functions, put holds the weights until then.
+// put emits the weights of the time from fromNS to toNS. It holds them back while counters may still prove that the
+// thread stayed in its C functions.
 func (c *Collector) put(fromNS, toNS int64, k Key, w Weights) {
 	x := &c.native
 	stay := x.stays.Of(k.Thread)
@@ -94,6 +94,6 @@ func (c *Collector) releaseAll() {
 	}
 }
 
-// late reports whether a request is in the older half of the last maxServed requests, whose names can still change.
-// Weights of such a request are not held back, because it may be forgotten soon.
+// late reports whether a request is in the older half of the last maxServed requests, whose names can still change. The
+// weights of such a request are not held back, because the request may be forgotten soon.
 func (x *servedCharges) late(id EndpointID) bool { return id != 0 && x.last-id >= maxServed/2 }

@@ -8,9 +8,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestNativeWeights: if a thread stays in known C functions, its time is theirs up to the last proof. A proof is a
-// reading of its counters that shows that it has not moved. Later time belongs to the Ruby frame alone. So does time in
-// a state that C functions do not explain.
+// TestNativeWeights: if a thread stays in known C functions, they get its time up to the last proof. A proof is a
+// reading of the thread's counters that shows that it has not moved. Later time goes to the Ruby frame alone. So does
+// time in a state that does not fit the C functions.
 func TestNativeWeights(t *testing.T) {
 	const ruby, native = sampler.StackID(7), sampler.StackID(9)
 	const ms = int64(1e6)

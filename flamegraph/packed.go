@@ -2,7 +2,7 @@ package flamegraph
 
 import "encoding/binary"
 
-// Bits of the byte behind a packed delta's entry. They say which weights follow.
+// Bits of the byte that follows the entry in a packed delta. They say which weights follow the byte.
 const (
 	hasWall = 1 << iota
 	hasCPU
@@ -14,8 +14,8 @@ const (
 	hasAllocTotal
 )
 
-// appendDelta packs a delta: the entry, a byte that marks the weights that are not 0, and these weights as varints.
-// This takes 8 to 15 bytes, while the struct takes 72.
+// appendDelta packs a delta: the entry, a byte that marks the weights that are not 0, and these weights as varints. A
+// packed delta takes 8 to 15 bytes, while the struct takes 72.
 func appendDelta(b []byte, d delta) []byte {
 	b = binary.AppendUvarint(b, uint64(d.entry))
 	at := len(b)
@@ -43,7 +43,7 @@ func appendDelta(b []byte, d delta) []byte {
 	return b
 }
 
-// readDelta unpacks the first delta of b, which appendDelta wrote, and returns the rest.
+// readDelta unpacks the first delta of b, as appendDelta wrote it. rest is what follows it in b.
 func readDelta(b []byte) (d delta, rest []byte) {
 	entry, n := binary.Uvarint(b)
 	d.entry = int32(entry)

@@ -25,8 +25,8 @@ func FuzzPackedDelta(f *testing.F) {
 	})
 }
 
-// TestRollingMemoryLimit: data that the memory limit drops is also gone from the totals. FromNS shows the begin of the
-// data that is left.
+// TestRollingMemoryLimit: when the memory limit drops old data, the totals do not contain it either. FromNS is the
+// beginning of the data that is left.
 func TestRollingMemoryLimit(t *testing.T) {
 	r := newRolling(t, 1e6, 1e3) // a thousand slots
 	r.maxBytes = 40_000
@@ -64,7 +64,7 @@ func TestRollingMemoryLimit(t *testing.T) {
 	}
 }
 
-// BenchmarkRollingSnapshotRange measures what the screen reads: the last 30 s out of ten minutes.
+// BenchmarkRollingSnapshotRange measures a typical read of the screen: the last 30 s of ten minutes.
 func BenchmarkRollingSnapshotRange(b *testing.B) {
 	r := newRolling(b, 600e9, 0)
 	now := int64(0)

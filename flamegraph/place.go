@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxNativeFrames limits how many frames that are not written in Ruby PlaceOf skips.
+// maxNativeFrames limits the number of frames not written in Ruby that PlaceOf skips.
 const maxNativeFrames = 64
 
 // Place is a stack's place in the code. Method is its innermost method written in Ruby. Native is the function of
@@ -19,7 +19,7 @@ type Place struct {
 	Method, Native, Path string
 }
 
-// PlaceOf returns the place of a stack, and the executed line in the place's Path.
+// PlaceOf returns the place of a stack, and the executed line in the file Place.Path.
 func PlaceOf(dict *sampler.Dictionary, stack sampler.StackID) (p Place, line int32) {
 	for range maxNativeFrames {
 		caller, id := dict.Stack(stack)
@@ -60,15 +60,16 @@ func (p Place) String() string {
 type PlaceSum struct {
 	Place
 	NS int64
-	// Line, State and Thread are the ones with the largest part of NS. Threads is the number of threads.
+	// Line, State and Thread are the line, the state and the thread with the largest part of NS. Threads is the number
+	// of threads.
 	Line    int32
 	State   gvl.State
 	Thread  sampler.ThreadID
 	Threads int
 }
 
-// Places adds up the weights of all entries by place. weight returns an entry's weight in ns. Names are as
-// Frame.Marked returns them. The largest sum comes first.
+// Places adds up the weights of all entries by place. weight returns an entry's weight in ns. Names have the form that
+// Frame.Marked returns. The largest sum comes first.
 func (s *Snapshot) Places(dict *sampler.Dictionary, weight func(*Entry) int64) []PlaceSum {
 	type at struct {
 		Place

@@ -20,7 +20,7 @@ func ranIn(r *sampler.NativeRun) gvl.State {
 	return gvl.Native
 }
 
-// runs emits the stacks of running threads of a sample, under keys of their own (Key.Ran).
+// runs emits the stacks that a sample has of running threads, under separate keys (Key.Ran).
 func (c *Collector) runs(s *sampler.Sample) {
 	for i := range s.Runs {
 		r := &s.Runs[i]
@@ -28,14 +28,14 @@ func (c *Collector) runs(s *sampler.Sample) {
 	}
 }
 
-// A Ran has the C functions in which threads ran, by their Ruby stacks. It divides the time of a Ruby stack among the
-// C functions, in proportion to the stacks that were taken. If none was taken in a Ruby stack, it uses the stacks of
-// the same innermost method, of any thread and caller. A nil Ran divides nothing. All Rans of a Rolling together may
-// be used by one goroutine at a time.
+// A Ran knows in which C functions threads ran below each Ruby stack. It divides the time of a Ruby stack among these C
+// functions, in proportion to the number of stacks taken. If no stack was taken below a Ruby stack, it uses the stacks
+// with the same innermost method, of any thread and caller. A nil Ran divides nothing. All Rans of a Rolling together
+// may be used by one goroutine at a time.
 type Ran struct {
 	known *ranStacks
-	// The map places has, for each Ruby stack, the whole stacks that were taken while a thread was in it. The map
-	// methods has, for each innermost method, only the C functions of such stacks.
+	// places has, for each Ruby stack, the whole stacks that were taken while a thread was in it. methods has, for each
+	// innermost method, only the C functions of such stacks.
 	places  map[ranPlace][]ranPart
 	methods map[ranMethod]*ranPool
 }
@@ -53,7 +53,7 @@ type ranMethod struct {
 	state  gvl.State
 }
 
-// ranPart is a stack, or the C functions of some stacks, and how often it was taken.
+// ranPart is a stack, or the C functions that several stacks share, with the number of times that it was taken.
 type ranPart struct {
 	// stack is a Ruby stack, with the C functions below it if there are any. If stack is zero, the part is only C
 	// functions, and chain is their index in ranStacks.chains.
@@ -62,18 +62,18 @@ type ranPart struct {
 	n     int64
 }
 
-// ranPool counts the stacks of a method by their C functions. total also counts stacks without C functions.
+// ranPool counts the stacks taken in a method by their C functions. total also includes stacks without C functions.
 type ranPool struct {
 	parts map[int32]int64
 	list  []ranPart
 	total int64
 }
 
-// maxRanParts limits the C functions among which the time of a stack is divided if only its innermost method is known.
-// The remaining time belongs to the Ruby frame.
+// maxRanParts limits the number of C functions among which the time of a stack is divided if only its innermost method
+// is known. The remaining time belongs to the Ruby frame.
 const maxRanParts = 16
 
-// NewRan returns the Ran of the entries with Key.Ran. It is nil if there are none.
+// NewRan returns the Ran made from the entries with Key.Ran. It is nil if there are no such entries.
 func NewRan(dict *sampler.Dictionary, entries []Entry) *Ran {
 	return (&ranStacks{dict: dict}).ran(entries)
 }
@@ -109,7 +109,7 @@ func (x *ranStacks) ran(entries []Entry) *Ran {
 	return r
 }
 
-// add adds a stack that was taken n times.
+// add adds a stack, with its C functions, that was taken n times.
 func (r *Ran) add(k *Key, n int64) {
 	s := r.known.of(k.Stack)
 	at := ranPlace{k.Thread, s.ruby, k.State}
@@ -125,7 +125,8 @@ func (r *Ran) add(k *Key, n int64) {
 	}
 }
 
-// of returns the parts of a stack, and how many stacks were taken in all. list is nil if nothing is known.
+// of returns the parts among which a stack's time is divided, and the total number of stacks that they are based on.
+// list is nil if nothing is known.
 func (r *Ran) of(k *Key) (list []ranPart, total int64) {
 	list = r.places[ranPlace{k.Thread, k.Stack, k.State}]
 	for _, p := range list {
@@ -141,8 +142,8 @@ func (r *Ran) of(k *Key) (list []ranPart, total int64) {
 	return nil, 0
 }
 
-// Divide calls emit with the parts of an entry, whose sum is the entry. It divides only times and samples. The counts
-// of allocated objects stay with the Ruby stack, because they are not in proportion to time.
+// Divide calls emit with the parts of an entry. The parts add up to the entry. Divide divides only times and samples.
+// The counts of allocated objects stay with the Ruby stack, because they are not in proportion to time.
 func (r *Ran) Divide(e Entry, emit func(Entry)) {
 	if r == nil {
 		emit(e)
@@ -164,7 +165,7 @@ func (r *Ran) Divide(e Entry, emit func(Entry)) {
 		left.Weights = left.Weights.minus(part.Weights)
 		emit(part)
 	}
-	// If every stack has C functions, only what rounding has left over is the Ruby stack's own.
+	// If every taken stack has C functions, the Ruby stack itself keeps only what rounding has left over.
 	if left.Weights != (Weights{}) || len(list) == 0 {
 		emit(left)
 	}
@@ -177,7 +178,7 @@ const maxRanStacks = 1 << 16
 // second.
 type ranStacks struct {
 	dict *sampler.Dictionary
-	// in is the Dictionary's generation in which the IDs are valid.
+	// in is the Dictionary's generation to which the IDs belong. In another generation they may be invalid.
 	in      sampler.Generation
 	stacks  map[sampler.StackID]ranStack
 	joined  map[ranJoin]sampler.StackID
@@ -187,8 +188,8 @@ type ranStacks struct {
 	numbers map[string]int32
 }
 
-// ranStack is a stack in two parts: its Ruby frames as a stack of their own, and the index of its C functions in
-// chains. method is the number of the innermost Ruby method.
+// ranStack is a stack in two parts. ruby is the stack of its Ruby frames only, and the other part is the index of its C
+// functions in chains. method is the number of the innermost Ruby method.
 type ranStack struct {
 	ruby          sampler.StackID
 	method, chain int32
@@ -253,8 +254,8 @@ func (x *ranStacks) join(ruby sampler.StackID, chain int32) sampler.StackID {
 	return id
 }
 
-// timesOf returns only the times and the number of samples in w, each multiplied by n/total and rounded down. A time
-// can be negative, because it was moved to another request. It counts as zero here.
+// timesOf returns only the times and the number of samples in w, each multiplied by n/total and rounded down. A time in
+// w can be negative, because it was moved to another request. It then counts as zero.
 func (w Weights) timesOf(n, total int64) Weights {
 	part := func(a int64) int64 { return mulDiv(max(a, 0), n, total) }
 	return Weights{WallNS: part(w.WallNS), CPUNS: part(w.CPUNS), WaitNS: part(w.WaitNS), BlameNS: part(w.BlameNS),

@@ -9,8 +9,9 @@ import (
 )
 
 // TestRanDivides: the time of a Ruby stack is divided among C functions in which the thread ran. It is divided in
-// proportion to the native stacks that were taken. If none was taken of a Ruby stack, it is divided like its innermost
-// method. The totals of Ruby frames stay the same to the ns. Other states and methods are not divided.
+// proportion to the native stacks that were taken. If no native stack was taken below this Ruby stack, the stacks with
+// the same innermost method count. The totals of Ruby frames stay the same to the ns. Other states and methods are not
+// divided.
 func TestRanDivides(t *testing.T) {
 	d := sampler.NewDictionary()
 	ruby := d.InternStack(0, d.InternFrame(sampler.Frame{Label: "Zlib.deflate", C: true}))
@@ -63,7 +64,8 @@ func TestRanDivides(t *testing.T) {
 			t.Errorf("%+v", k)
 		}
 	}
-	// The other thread has the same method with other callers. None of its stacks was taken.
+	// The other thread runs the same method with other callers. None of its stacks was taken, so its time is divided by
+	// the stacks of the method.
 	_, frame := d.Stack(slow)
 	n := got[Key{Thread: 2, Stack: slow, State: gvl.Running}]
 	if n.WallNS != 600_000_004 || d.Frame(frame).Label != "longest_match" {

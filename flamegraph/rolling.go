@@ -13,14 +13,15 @@ const (
 	DefaultSlotNS = 250_000_000
 	// maxSlots limits the number of slots of a Rolling.
 	maxSlots = 1 << 14
-	// MaxKeys limits the distinct keys of a Rolling. Beyond it, weights of new keys are added to the same thread and
-	// state with the empty stack, and Snapshot.Overflow counts them. Sums remain correct, but detail is lost.
+	// MaxKeys limits the distinct keys of a Rolling. Beyond this limit, the weights of a new key are added to a key
+	// with the same thread and state and the empty stack. Snapshot.Overflow counts these additions. Sums remain
+	// correct, but detail is lost.
 	MaxKeys = 1 << 19
-	// maxStackless bounds the keys with an empty stack that are made beyond MaxKeys. A program that keeps creating
-	// threads needs more and more of them. Weights beyond this bound go to the thread ID 0, which no thread has.
+	// maxStackless limits the keys with an empty stack that are made beyond MaxKeys. A program that keeps creating
+	// threads needs more and more such keys. Weights beyond this limit go to the thread ID 0, which no thread has.
 	maxStackless = 1 << 16
-	// MaxHistoryBytes limits the memory of a Rolling's slots. Beyond it, the oldest slots are dropped before the
-	// window ends. Snapshot.FromNS is the beginning of the time that is complete.
+	// MaxHistoryBytes limits the memory of a Rolling's slots. Beyond this limit, the oldest slots are dropped although
+	// they are still in the window. Snapshot.FromNS is the time from which the data is complete.
 	MaxHistoryBytes = 64 << 20
 )
 
@@ -47,9 +48,9 @@ type slot struct {
 	packed []byte
 }
 
-// Rolling keeps Weights per Key over a window that ends at the newest time it was given. One goroutine adds. Any
-// number of goroutines may take snapshots. Add allocates nothing if keys are known and a slot has no more keys than
-// earlier slots.
+// Rolling keeps Weights per Key over a window of time. The window ends at the newest time that Add got. One goroutine
+// may add, and any number of goroutines may take snapshots. If all keys are known and a slot has no more keys than
+// earlier slots, Add allocates no memory.
 type Rolling struct {
 	mu       sync.Mutex
 	windowNS int64
@@ -101,19 +102,19 @@ func NewRolling(windowNS, slotNS int64) (*Rolling, error) {
 // Dictionary of the keys' stacks.
 func (r *Rolling) DivideBy(dict *sampler.Dictionary) { r.stacks = &ranStacks{dict: dict} }
 
-// rename gives the weights of each EndpointID to the ID that represents it.
+// rename moves the weights of each EndpointID to the ID that represents it.
 func (r *Rolling) rename(as []EndpointID) {
 	r.mu.Lock()
 	r.as = as
 	r.mu.Unlock()
 }
 
-// key returns the key of an entry, with the EndpointID that now represents the entry's one (endpoints.as). The caller
-// holds mu.
+// key returns the key of an entry. Its EndpointID is the one that now represents the entry's EndpointID (endpoints.as).
+// The caller holds mu.
 func (r *Rolling) key(e *entry) Key { return e.key.as(standing(r.as, e.key.Endpoint)) }
 
-// Add adds weights at a time in CLOCK_MONOTONIC ns, which is not negative. A time newer than all earlier ones moves
-// the window forward. Weights from before the window are dropped and counted in Snapshot.Dropped.
+// Add adds weights at a time, CLOCK_MONOTONIC in ns, which is not negative. If the time is newer than all earlier ones,
+// the window moves forward. Weights from before the window are dropped and counted in Snapshot.Dropped.
 func (r *Rolling) Add(atNS int64, k Key, w Weights) {
 	r.mu.Lock()
 	r.add(atNS, k, w)
@@ -167,7 +168,8 @@ func (r *Rolling) Crowded() bool {
 	return len(r.index) >= r.maxKeys/2
 }
 
-// newEntry makes an entry for k and returns its index. Beyond MaxKeys, it returns the entry of k without its stack.
+// newEntry makes an entry for k and returns its index. If there are MaxKeys keys already, it returns the entry for k
+// with an empty stack.
 func (r *Rolling) newEntry(k Key) int32 {
 	if len(r.index) >= r.maxKeys {
 		whole := k
@@ -262,14 +264,15 @@ type Entry struct {
 	Weights Weights
 }
 
-// Snapshot is the content of a Rolling at one moment. Its slice can be re-used for the next one.
+// Snapshot is the content of a Rolling at one moment. A later snapshot can reuse its memory.
 type Snapshot struct {
-	// FromNS and ToNS are the period of Entries, CLOCK_MONOTONIC in ns. Both are 0 if it is empty.
+	// FromNS and ToNS are the period of Entries, CLOCK_MONOTONIC in ns. Both are 0 if the Rolling is empty.
 	FromNS, ToNS int64
-	// Entries are in no particular order. Each Key comes once, with two exceptions. A Key whose request got another
-	// name can come twice, and so can a Key that Ran has divided.
+	// Entries are in no particular order. Each Key occurs once, with two exceptions: a Key whose request has changed
+	// its name, and a Key that Ran has divided, can occur several times.
 	Entries []Entry
-	// Overflow counts additions whose stack was dropped at MaxKeys, Dropped the weights that came too late.
+	// Overflow counts additions that lost their stack because of MaxKeys. Dropped is the sum of weights that came too
+	// late: their time was before the window.
 	Overflow uint64
 	Dropped  Weights
 	// Ran has the C functions among which the time of running threads in Entries was divided. It is nil if no C stacks
@@ -311,9 +314,9 @@ func (r *Rolling) describe(s *Snapshot) {
 	}
 }
 
-// SnapshotRange copies into s the additions from fromNS to toNS (CLOCK_MONOTONIC ns). The slots that contain either
-// end are copied completely. Snapshot.FromNS and ToNS are the edges of these slots. A Rolling without a window keeps
-// no slots, so it copies everything.
+// SnapshotRange copies into s the additions from fromNS to toNS (CLOCK_MONOTONIC in ns). The first and the last slot
+// are included completely. Snapshot.FromNS and ToNS are the edges of these slots. A Rolling without a window keeps no
+// slots, so it copies everything.
 func (r *Rolling) SnapshotRange(fromNS, toNS int64, s *Snapshot) {
 	if len(r.slots) == 0 {
 		r.Snapshot(s)
@@ -326,15 +329,15 @@ func (r *Rolling) SnapshotRange(fromNS, toNS int64, s *Snapshot) {
 	clear(s.merge)
 	r.describe(s)
 	first, last := r.each(fromNS, toNS, func(_ int64, d delta) { s.merged(r, d) })
-	// An entry has no weights left if they moved to a new name of its request.
+	// Remove entries without weights: their weights have moved to a new name of their request.
 	s.Entries = slices.DeleteFunc(s.Entries, func(e Entry) bool { return e.Weights == Weights{} })
 	s.divide(r.stacks)
 	s.FromNS = max(s.FromNS, first*r.slotNS)
 	s.ToNS = max(s.FromNS, min(s.ToNS, (last+1)*r.slotNS))
 }
 
-// each calls visit with the additions in each slot from fromNS to toNS, oldest first. It returns the first and the
-// last of these slots. The caller holds mu. There must be slots.
+// each calls visit with all additions in the slots from fromNS to toNS, oldest slot first. It returns the first and the
+// last of these slots. The caller holds mu. The Rolling must have slots.
 func (r *Rolling) each(fromNS, toNS int64, visit func(slot int64, d delta)) (first, last int64) {
 	first, last = max(fromNS/r.slotNS, r.oldest, 0), min(toNS/r.slotNS, r.newest)
 	for n := first; n <= last; n++ {

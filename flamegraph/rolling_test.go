@@ -18,8 +18,8 @@ func newRolling(t testing.TB, window, slot int64) *Rolling {
 	return r
 }
 
-// TestRollingEqualsNaive compares Rolling with a list of all additions. The window holds exactly what was added at the
-// times of its slots.
+// TestRollingEqualsNaive compares a Rolling with a plain list of all additions. The window must have exactly the
+// additions whose times are in its slots.
 func TestRollingEqualsNaive(t *testing.T) {
 	type added struct {
 		at int64
@@ -123,7 +123,8 @@ func TestNewRollingRefuses(t *testing.T) {
 	}
 }
 
-// TestRollingOverflow: beyond MaxKeys only stacks are lost, and no weight. Keys that expire make room again.
+// TestRollingOverflow: beyond MaxKeys, weights lose their stacks, but no weight is lost. When old keys leave the
+// window, new keys have room again.
 func TestRollingOverflow(t *testing.T) {
 	r := newRolling(t, 1000, 100)
 	r.maxKeys = 50
@@ -142,7 +143,8 @@ func TestRollingOverflow(t *testing.T) {
 	}
 }
 
-// TestRollingThreadsWithoutEnd: if threads are new each time, they take a bounded number of keys. No weight is lost.
+// TestRollingThreadsWithoutEnd: a program that keeps creating threads takes a bounded number of keys. No weight is
+// lost.
 func TestRollingThreadsWithoutEnd(t *testing.T) {
 	r := newRolling(t, 1e9, 1e8)
 	r.maxKeys = 50

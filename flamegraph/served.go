@@ -9,17 +9,17 @@ import (
 const (
 	// firstServed is the initial size of the ring of requests and jobs. It is a power of two.
 	firstServed = 1 << 4
-	// maxServed limits the requests and jobs whose weights can still get another name. It is a power of two.
+	// maxServed limits the requests and jobs whose weights can still move to another name. It is a power of two.
 	maxServed = 1 << 10
-	// maxCharges limits the weights that wait for a name (7 MB). Beyond it, the oldest get the name that is known
-	// then. maxNowCharges is the same for ByEndpointNow (1 MB, about four seconds of a busy server). Most requests get
-	// their final name sooner.
+	// maxCharges limits the weights that wait for the final name of their request (7 MB). Beyond this limit, the oldest
+	// weights get the name that is known at that time. maxNowCharges is the same limit for ByEndpointNow (1 MB, about
+	// four seconds of a busy server). Most requests get their final name sooner.
 	maxCharges, maxNowCharges = 1 << 16, 1 << 13
-	// maxRequestCharges limits how many charges of one request are kept.
+	// maxRequestCharges limits how many charges (calls of Sink.Add) of one request are kept.
 	maxRequestCharges = 1 << 12
 )
 
-// A charge holds the arguments of one Sink.Add, for weights of a request.
+// A charge holds the arguments of one call of Sink.Add, for weights of a request.
 type charge struct {
 	atNS int64
 	key  Key
@@ -35,24 +35,24 @@ type servedKey struct {
 	trace      [16]byte
 }
 
-// servedWork is a request or job whose weights can still get another name.
+// servedWork is a request or job whose weights can still move to another name.
 type servedWork struct {
 	servedKey
 	id EndpointID // its ID inside the Collector
-	// serving is the request as last seen. name is the EndpointID of its name at that time.
+	// serving describes the request as it was last seen. name is the EndpointID of the name that it then had.
 	serving sampler.Serving
 	name    EndpointID
 	list    []charge
 }
 
-// servedCharges keeps the weights of requests and jobs until their names are known. Until then, Key.Endpoint is the
-// Collector's own number of the request. When the weights go to the Sinks, it becomes the EndpointID of the request's
-// name.
+// servedCharges keeps the weights of requests and jobs until their names are known. Until then, Key.Endpoint is a
+// number that the Collector gave to the request. When the weights go to the Sinks, Key.Endpoint becomes the EndpointID
+// of the request's name.
 type servedCharges struct {
 	now bool
-	// ring has the last requests, indexed by id modulo the length of ring. kept counts the charges of all requests.
-	// While kept exceeds limit, requests are settled one by one in the order of their ids (settle). oldest is the last
-	// id that was tried.
+	// ring has the last requests, indexed by id modulo the length of ring. kept is the number of charges of all
+	// requests. If kept exceeds limit, requests are settled in the order of their ids until it does not: their weights
+	// go to the Sinks (settle). oldest is the last id that was tried.
 	ring         []servedWork
 	ids          map[servedKey]EndpointID
 	last, oldest EndpointID
@@ -88,7 +88,7 @@ func (x *servedCharges) grow() {
 	}
 }
 
-// request returns the Collector's id for a thread's work, and stores the work's name.
+// request returns the Collector's id for the request or job that a thread works for, and stores its name.
 func (c *Collector) request(s *sampler.Serving) EndpointID {
 	name := c.served.of(s)
 	if name == 0 || c.charges.ring == nil {
@@ -131,14 +131,14 @@ func (c *Collector) request(s *sampler.Serving) EndpointID {
 	return id
 }
 
-// as returns the key with e as its endpoint.
+// as returns the key with e in place of its endpoint.
 func (k Key) as(e EndpointID) Key {
 	k.Endpoint = e
 	return k
 }
 
-// emit keeps the weights of a request until its name is final (settle). If now is true, it also gives them to the
-// Sinks at once, under the present name. Weights of a forgotten request go to the Sinks without a name.
+// emit keeps the weights of a request until its name is final (settle). If now is true, it also gives them to the Sinks
+// at once, under the present name. If the request is already forgotten, its weights go to the Sinks without a name.
 func (c *Collector) emit(atNS int64, k Key, w Weights) {
 	x := &c.charges
 	r := x.get(k.Endpoint)
@@ -164,11 +164,11 @@ func (c *Collector) emit(atNS int64, k Key, w Weights) {
 }
 
 // settle gives the kept weights of a request to the Sinks, under the name that is known now, and drops them. If now is
-// true, the Sinks have these weights already, so it only drops them.
+// true, the Sinks already have these weights, so settle only drops them.
 func (c *Collector) settle(r *servedWork) {
 	if c.charges.kept -= len(r.list); !c.charges.now && len(r.list) > 0 {
-		// A Dictionary that has evicted the request knows no name. A span without a name must not replace the known
-		// name.
+		// If the Dictionary has evicted the request, it knows no name for it. The known name then stays: a span without
+		// a name must not replace it.
 		if s := &r.serving; s.Work == 0 || c.served.dict.Work(s.Work).Kind != sampler.WorkNone {
 			r.name = cmp.Or(c.served.anew(s), r.name)
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestNameKnownLate: all time of a request has the name that is known last. Sinks get this time at once or late. This
-// holds in every period of time, and for all accounts.
+// TestNameKnownLate: all time of a request goes to its last name. This must be true whether Sinks get the time at once
+// or late, in every period of time, and for all accounts.
 func TestNameKnownLate(t *testing.T) {
 	for _, now := range []bool{false, true} {
 		dict := sampler.NewDictionary()
@@ -58,8 +58,7 @@ func TestNameKnownLate(t *testing.T) {
 	}
 }
 
-// TestNamesHaveALimit: any number of requests, some of them long, takes no more memory than the limits allow. No weight
-// is lost.
+// TestNamesHaveALimit: many requests, even long ones, take no more memory than the limits allow. No weight is lost.
 func TestNamesHaveALimit(t *testing.T) {
 	for _, now := range []bool{false, true} {
 		dict := sampler.NewDictionary()
@@ -95,9 +94,9 @@ func TestNamesHaveALimit(t *testing.T) {
 	}
 }
 
-// TestRouteOfOthers: a request whose route was never known gets the only route of other requests with its path. This
-// also holds for weights from before this route was known. If there are two routes, these requests have their own name
-// again.
+// TestRouteOfOthers: a request has a path, but its route never became known. If all other requests with this path have
+// the same route, the request gets this route too. Its weights from before that move to the route. If there are two
+// routes, such requests keep a name of their own.
 func TestRouteOfOthers(t *testing.T) {
 	dict := sampler.NewDictionary()
 	r := newRolling(t, 60e9, 0)

@@ -1,10 +1,10 @@
 package flamegraph
 
 // Spread calls visit for each slot from fromNS to toNS (CLOCK_MONOTONIC in ns) and each chosen key in it. visit gets
-// the begin and the end of the slot, and the key's weights in it. The oldest slot comes first. A slot that is only
-// partly in the range is included completely. The newest slot ends at the newest time. A key can come several times in
-// a slot. chosen is called once for each key. Neither function may use the Rolling. A Rolling without a window keeps
-// no slots, so visit is not called.
+// the beginning and the end of the slot, and the key's weights in the slot. The oldest slot comes first. A slot that is
+// only partly in the range is included completely. The newest slot ends at the newest time. A key can occur several
+// times in a slot. chosen is called once for each key. chosen and visit must not use the Rolling. A Rolling without a
+// window keeps no slots, so visit is not called.
 func (r *Rolling) Spread(fromNS, toNS int64, chosen func(Key) bool, visit func(fromNS, toNS int64, k Key, w Weights)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

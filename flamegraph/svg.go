@@ -21,7 +21,7 @@ import (
 //go:embed svg.js
 var svgScript string
 
-// maxSVGNodes limits how many nodes are drawn. If there are more, narrow nodes are left out until the rest fits.
+// maxSVGNodes limits how many nodes are drawn. If a tree has more, its narrowest nodes are left out.
 const maxSVGNodes = 40_000
 
 // Sizes of the picture in SVG user units.
@@ -32,14 +32,14 @@ const (
 	svgRow       = 18
 	svgFoot      = 42
 	svgCharWidth = 6.7 // of the 11 px monospace font; the script measures the real one
-	// svgMinWidth is the width below which nodes are left out. Their parent shows how many.
+	// svgMinWidth is the width below which a node is left out. The parent shows how many of its children are left out.
 	svgMinWidth = 0.25
 )
 
-// WriteSVG writes the tree as one self-contained SVG file with a heading. A browser can open it from disk. It zooms on
-// click, searches with a regular expression (ctrl-f or /), and describes a frame on hover. Outermost frames are at the
-// top. Colours show the origin of the code. Any name is safe, because it is escaped and control characters are
-// replaced. The same tree gives the same bytes.
+// WriteSVG writes the tree as one self-contained SVG file with a heading. A browser can open the file from disk. The
+// picture zooms on click, searches with a regular expression (ctrl-f or /), and describes a frame on hover. Outermost
+// frames are at the top. Colours show the origin of the code. Any name is safe, because it is escaped and control
+// characters are replaced. The same tree always gives the same bytes.
 func (t *Tree) WriteSVG(w io.Writer, title string) error {
 	return t.writeSVG(w, title, nil, svgMinWidth)
 }
@@ -246,8 +246,8 @@ func (s *svgWriter) details(n *Node) string {
 	return b.String()
 }
 
-// originColors are hue, saturation and lightness by origin. They also differ in lightness, for readers who cannot
-// distinguish hues. OriginUnknown is for nodes that are no frame.
+// originColors has hue, saturation and lightness for each origin of code. Lightness also differs, for readers who
+// cannot distinguish hues. OriginUnknown is for nodes that are no frames.
 var originColors = [sampler.NumOrigins][3]int{
 	sampler.OriginApp: {28, 85, 66}, sampler.OriginGem: {205, 60, 72}, sampler.OriginStdlib: {140, 32, 76}, sampler.OriginCore: {50, 55, 82},
 	sampler.OriginEval: {330, 55, 78}, sampler.OriginUnknown: {60, 4, 84},
@@ -289,8 +289,8 @@ func (s *svgWriter) legend(x, y int) {
 
 var svgEscaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&#39;")
 
-// svgText escapes text for element content and attributes. Line breaks in titles become character references, because
-// attributes would otherwise lose them.
+// svgText escapes text for XML elements and attributes. Line breaks in titles become character references, because an
+// attribute with plain line breaks would lose them.
 func svgText(s string) string {
 	lines := strings.Split(s, "\n")
 	for i, l := range lines {

@@ -145,8 +145,8 @@ func TestSVGEmpty(t *testing.T) {
 	}
 }
 
-// FuzzSVGEscapes: for any name, the picture is well-formed XML with the same elements as for a plain name. The name
-// comes back unchanged except for characters that cannot be printed.
+// FuzzSVGEscapes: with any name in it, the picture is well-formed XML with the same elements as with a plain name. The
+// parser reads back the same name, except for characters that cannot be printed.
 func FuzzSVGEscapes(f *testing.F) {
 	for _, s := range []string{
 		"plain", `</script><script>alert(1)</script>`, `]]><script>alert(1)</script>`, `" onload="alert(1)`, "&amp;", "&#10;",

@@ -10,7 +10,7 @@ import (
 const (
 	// defaultMaxDepth is the depth beyond which a Tree cuts stacks if Options.MaxDepth is 0.
 	defaultMaxDepth = 1024
-	// defaultMaxNodes applies if Options.MaxNodes is 0. A Tree with this many nodes adds only CutNodes.
+	// defaultMaxNodes is used if Options.MaxNodes is 0. If a Tree has this many nodes, only CutNodes are added.
 	defaultMaxNodes = 200_000
 )
 
@@ -31,9 +31,10 @@ type FuncKey struct {
 type NodeKind uint8
 
 const (
-	// FrameNode is a function, or a line of it if the tree merges by line.
+	// FrameNode is a function. If the tree merges by line, it is one executed line of a function.
 	FrameNode NodeKind = iota
-	// RootNode is the root of the Tree. If Options.Root is set, a thread, group or ractor has such a node too.
+	// RootNode is the root of the Tree. If Options.Root is set, the node of a thread, a group or a ractor is also a
+	// RootNode.
 	RootNode
 	// CutNode represents frames left out by MaxDepth or MaxNodes.
 	CutNode
@@ -42,23 +43,24 @@ const (
 	// RunNode represents a run of frames that are not the program's own (see Fold). Its key is its outermost frame's
 	// key, except for the Kind.
 	RunNode
-	// LeafNode represents the own time of one function within a run, at all places of the run where it is called.
-	// Below it are the C functions of native stacks that it called.
+	// LeafNode represents the time that one function within a run spent in its own code, wherever in the run it is
+	// called. Below it are the C functions of native stacks that it called.
 	LeafNode
 )
 
-// Node is a function (or line) in its calling context. Total is Self plus the Totals of the children.
+// Node is a function (or a line of it) in its calling context. Total is Self plus the Totals of the children.
 type Node struct {
 	FuncKey
 	// Frame is one of the merged frames. It is zero for nodes that are not frames.
 	Frame sampler.FrameID
-	// Name is the base label of Frame. Path is its file as Ruby names it, and ExecLine its executed line.
+	// Name is the base label of Frame: the method's name without its class. Path is its file as Ruby names it. ExecLine
+	// is its executed line.
 	Name, Path string
 	ExecLine   int32
 	// severalLines is true if the node's merged frames have different executed lines.
 	severalLines bool
 	C            bool
-	// Own is true if it is the program's own code. Otherwise Library names its library (sampler.Frame.Library).
+	// Own is true if the node is the program's own code. Otherwise Library names its library (sampler.Frame.Library).
 	Own     bool
 	Library string
 	from    sampler.Origin
@@ -109,7 +111,8 @@ type Options struct {
 	Metric Metric
 	// Threads are the threads to include. If it is nil, all are.
 	Threads map[sampler.ThreadID]bool
-	// Endpoint is the route or the class of jobs to include. Zero includes everything, also the time for no request.
+	// Endpoint is the route or the class of jobs to include. Zero includes everything, also the time in which threads
+	// served no request.
 	Endpoint EndpointID
 	// States are the states to include. If it is zero, all are.
 	States StateSet
@@ -120,7 +123,7 @@ type Options struct {
 	// Root returns the label of the node that is the parent of a thread's stacks, such as the thread's name, its group
 	// or its ractor. It may be nil.
 	Root func(sampler.ThreadID) string
-	// Inverted puts callees first. The root's children are the innermost frames, and their children the callers. C
+	// Inverted puts callees first: the root's children are the innermost frames, and their children are the callers. C
 	// functions of native stacks are left out, so that the time of a Ruby frame is in one place.
 	Inverted bool
 	// Hide, if set, leaves frames out. Their own weight goes to the nearest shown frame outward.
@@ -148,7 +151,7 @@ type Tree struct {
 	Samples int64
 	// Cut is the weight of all CutNodes. It is zero if nothing was cut.
 	Cut int64
-	// Excluded is the weight that the filters left out (of the same metric).
+	// Excluded is the weight that the filters left out, in the tree's metric.
 	Excluded int64
 	// Allocations is the evidence behind the metric Allocations. It is the zero value for other metrics.
 	Allocations AllocEstimate

@@ -37,7 +37,7 @@ func newWorld(rnd *rand.Rand, funcs, stacks, depth int) *world {
 		var s sampler.StackID
 		n := 1 + rnd.IntN(depth)
 		for d := range n {
-			// Outer frames come from few functions, so that stacks share their beginnings, as real stacks do.
+			// Only few functions are used for outer frames, so that stacks share their beginnings, as real stacks do.
 			s = w.dict.InternStack(s, ids[rnd.IntN(min(len(ids), 2+d*d))])
 		}
 		w.stacks = append(w.stacks, s)
@@ -244,7 +244,7 @@ all 0/200
       Reports#build 0/200
         … (cut) 200/200
 `},
-		// The lightest stacks are cut, whatever their order.
+		// The lightest stacks are cut, whatever the order in which they come.
 		{"few nodes", Options{MaxNodes: 5}, `
 all 0/780
   <main> 0/750
@@ -265,7 +265,7 @@ all 0/780
 	}
 }
 
-// sorted makes the comparison independent of the order of siblings, which checkTree tests.
+// sorted sorts siblings, so that a comparison does not depend on their order. checkTree tests the order.
 func sorted(s string) string {
 	type item struct {
 		path string

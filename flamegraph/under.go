@@ -7,8 +7,8 @@ import (
 )
 
 // Under returns a function that reports whether the weight of a key is a part of a node's Total. n is a node of t, or
-// of a tree that has the same path. d is the Dictionary of its stacks. The contents of a CutNode are unknown, so the
-// function returns false for it. The function caches results. Use it for this tree only, and in one goroutine.
+// of a tree that has the same path. d is the Dictionary of the stacks. The contents of a CutNode are unknown, so for a
+// CutNode the function returns false. The function caches results. Use it for this tree only, and in one goroutine.
 func (t *Tree) Under(d *sampler.Dictionary, n *Node) func(Key) bool {
 	if own, found := t.Find(PathOf(n)); found {
 		return t.underAny(d, []*Node{own}, false)
@@ -21,8 +21,8 @@ func (f *Folded) Under(d *sampler.Dictionary, n *Node) func(Key) bool {
 	return f.Whole.underAny(d, f.of[n], n.Kind == LeafNode)
 }
 
-// underAny does the same as Under for several nodes. With selfOnly it tests whether the weight is a part of the Self
-// of one of them.
+// underAny does the same as Under for several nodes. If selfOnly is true, it tests whether the weight is a part of the
+// Self of one of these nodes.
 func (t *Tree) underAny(d *sampler.Dictionary, nodes []*Node, selfOnly bool) func(Key) bool {
 	u := &under{dict: d, opt: &t.Options, keeps: make(map[sampler.StackID]bool), root: t.Root, selfOnly: selfOnly,
 		nodes: make(map[*Node]bool, len(nodes)), reached: make(map[rootStack]reached)}
@@ -49,8 +49,8 @@ type rootStack struct {
 	stack sampler.StackID
 }
 
-// reached is the node of the tree to which a stack leads, or nil if it leads out of the tree. hit is true if one of
-// the wanted nodes was on the way.
+// reached is the node of the tree to which a stack leads. It is nil if the tree has no such stack. hit is true if one
+// of the wanted nodes was on the way.
 type reached struct {
 	n   *Node
 	hit bool
@@ -89,7 +89,8 @@ func (u *under) has(k Key) bool {
 	return at.hit
 }
 
-// along follows a stack from its outermost frame. Results for the callers of earlier stacks are reused.
+// along follows a stack through the tree, from its outermost frame inward. It reuses the results for stacks with the
+// same callers.
 func (u *under) along(from reached, stack sampler.StackID) reached {
 	var steps []trieStep // the Dictionary bounds the depth of stacks
 	at := from
@@ -109,7 +110,7 @@ func (u *under) along(from reached, stack sampler.StackID) reached {
 	return at
 }
 
-// call goes one frame further down the tree. It stops at one of the wanted nodes unless selfOnly is true, because all
+// call goes one frame further down the tree. If selfOnly is false, it stops at one of the wanted nodes, because all
 // frames below such a node are a part of its Total.
 func (u *under) call(at reached, id sampler.FrameID) reached {
 	if at.n == nil || at.hit && !u.selfOnly {

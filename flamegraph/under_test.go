@@ -39,7 +39,8 @@ func TestUnderIsWhatANodeWeighs(t *testing.T) {
 	}
 }
 
-// TestSpreadEqualsSnapshotRange: each slot of Spread has what a snapshot of the same slot has of the chosen keys.
+// TestSpreadEqualsSnapshotRange: for each slot and the chosen keys, Spread has the same weights as a snapshot of this
+// slot.
 func TestSpreadEqualsSnapshotRange(t *testing.T) {
 	for seed := uint64(0); seed < uint64(rounds(40)); seed++ {
 		rnd := rand.New(rand.NewPCG(seed, 22))

@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// StateSet is a set of states, a bit each.
+// StateSet is a set of states. Each bit is a state.
 type StateSet uint16
 
 // AllStates is the set of all states.
@@ -26,18 +26,18 @@ func States(states ...gvl.State) StateSet {
 func (s StateSet) Has(st gvl.State) bool { return s&(1<<st) != 0 }
 
 // Key is what weights are charged to: a thread, its stack, and its state at the time. If a Collector separates weights
-// by endpoint (Collector.ByEndpoint), the key also has the work that the thread did.
+// by endpoint (Collector.ByEndpoint), the key also has the request or job that the thread worked for.
 type Key struct {
 	Thread sampler.ThreadID
 	Stack  sampler.StackID
 	State  gvl.State
-	// GC is the reason of the collection, gvl.Detail.GCReason. It is set only in the state gvl.GC, and if the
+	// GC is the reason of the collection, gvl.Detail.GCReason. It is set only in the state gvl.GC, and only if the
 	// Collector separates reasons (Collector.ByGC).
 	GC uint16
 	// Rests is true if the thread had nothing to do. It is false unless Collector.ByRest was called.
 	Rests bool
 	// Ran marks a stack with C functions that was taken while the thread ran. Weights.Samples counts such stacks, and
-	// all other weights are zero. A Collector gives such keys to its Sinks, but no Snapshot has them.
+	// all other weights are zero. A Collector passes such keys to its Sinks, but no Snapshot has them.
 	Ran      bool
 	Endpoint EndpointID
 }
@@ -70,8 +70,8 @@ type Weights struct {
 	// Samples is the number of stack ticks.
 	Samples int64
 	// AllocSeen is the number of objects allocated in this stack just before it was read. AllocTicks is the number of
-	// readings that saw at least one. AllocTotal is the growth of the collector's exact counter that happened to be
-	// charged to this key. Only its sum over all keys has a meaning. Snapshot.Allocations computes an estimate from
+	// readings that saw at least one object. AllocTotal is the growth of the collector's exact counter that was charged
+	// to this key by chance: only its sum over all keys has a meaning. Snapshot.Allocations computes an estimate from
 	// the three.
 	AllocSeen, AllocTicks, AllocTotal int64
 }

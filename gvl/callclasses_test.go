@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// unclassed are the system calls of Linux without a class in callsOf. They handle memory, read or set what the kernel
-// has at hand, create objects, send signals, end a thread, or are obsolete.
+// unclassed are the system calls of Linux without a class in callsOf. They handle memory, read or set data in the
+// kernel, create objects, send signals, end a thread, or are obsolete.
 const unclassed = `
 mmap mprotect munmap brk mremap mincore madvise process_madvise mlock mlock2 munlock mlockall munlockall mbind set_mempolicy get_mempolicy
 set_mempolicy_home_node migrate_pages move_pages remap_file_pages pkey_mprotect pkey_alloc pkey_free memfd_create memfd_secret mseal
@@ -30,7 +30,7 @@ landlock_restrict_self lsm_get_self_attr lsm_set_self_attr lsm_list_modules list
 sethostname setdomainname kexec_load kexec_file_load init_module finit_module delete_module create_module get_kernel_syms query_module
 nfsservctl getpmsg putpmsg afs_syscall tuxcall security lookup_dcookie vserver _sysctl`
 
-// TestCallsAreClassed: each system call of both machines has a class, or is listed in unclassed.
+// TestCallsAreClassed: each system call of both supported machines has a class in callsOf, or is listed in unclassed.
 func TestCallsAreClassed(t *testing.T) {
 	none := make(map[string]bool)
 	for _, name := range strings.Fields(unclassed) {

@@ -6,18 +6,19 @@ import (
 )
 
 const (
-	// heldAnswerTicks is for how many stack ticks ddtop believes the kernel's answer that a holder sleeps. Each stack
-	// tick asks again while the thread holds the GVL.
+	// heldAnswerTicks is the number of stack ticks for which ddtop believes the kernel's answer that a holder of the
+	// GVL sleeps. Each stack tick asks again while the thread holds the GVL.
 	heldAnswerTicks = 3
-	// minHeldAnswerNS and maxHeldAnswerNS are the bounds of the time that heldAnswerTicks gives, in ns.
+	// minHeldAnswerNS and maxHeldAnswerNS limit the time that follows from heldAnswerTicks, in ns.
 	minHeldAnswerNS = 30e6
 	maxHeldAnswerNS = 2e9
-	// releasedAnswerNS is how long ddtop believes the kernel's answer about a released thread, in ns. Memory and
-	// stacks must show the thread in the same place all that time.
+	// releasedAnswerNS is how long ddtop believes the kernel's answer about a thread that has released the GVL, in ns.
+	// Memory and stacks must show the thread in the same place all that time.
 	releasedAnswerNS = 30e9
-	// wokeNS is the least CPU time between two readings, in ns, that proves that a thread has left the call in which
-	// it slept. It is used if turns on a CPU are not known (recordings of version 1). Asking for a line and reading it
-	// over a socket took 80 µs of CPU time (Ruby 3.1). Being stopped and continued by signals took 30 µs.
+	// wokeNS is the smallest CPU time between two readings, in ns, that proves that a thread has left the call in which
+	// it slept. It is used only if the number of times that a thread got a CPU is not known (recordings of version 1).
+	// On Ruby 3.1, a request and its answer of one line over a socket took 80 µs of CPU time. Being stopped and
+	// continued by signals took 30 µs.
 	wokeNS = 50_000
 )
 
@@ -42,12 +43,12 @@ type Classifier struct {
 	hints  hintTable
 	table  listed.Table[episode]
 	owners []owner
-	// places has the index in Sample.Threads at which each ractor's holder was last found, by the ractor's index. It
-	// is -1 for a ractor without a holder.
+	// places is indexed by the ractor's index. For each ractor, it has the index in Sample.Threads at which the holder
+	// was last found. It is -1 for a ractor without a holder.
 	places []int
 	out    []ThreadState
-	// twice is set if the last sample listed a thread twice. Then entries of out may describe the second listing, so
-	// the next sample does not reuse them.
+	// twice is set if the last sample listed a thread twice. An entry of out may then describe the second listing, so
+	// the next sample does not reuse it.
 	twice  bool
 	lastNS int64
 	low    bool
@@ -56,7 +57,7 @@ type Classifier struct {
 	collector    int
 	heldAnswerNS int64
 	// halted is the reason why all threads of the process are stopped from outside, for example by a debugger. It is
-	// one of the values of Detail.Reason, or empty if they are not stopped. haltedNS is when this last changed.
+	// one of the values of Detail.Reason, or empty if they are not stopped. haltedNS is when halted last changed.
 	halted   string
 	within   within
 	haltedNS int64
@@ -68,7 +69,8 @@ type Classifier struct {
 	unfair bool
 }
 
-// NewClassifier returns a Classifier for the target p. If dict is nil, the Classifier does not use frames and peers.
+// NewClassifier returns a Classifier for the target p. If dict is nil, the Classifier does not use the names of frames
+// and peers.
 func NewClassifier(p sampler.Process, dict *sampler.Dictionary) *Classifier {
 	c := &Classifier{proc: p, dict: dict, hints: hintTable{dict: dict}, table: listed.New[episode](), unfair: unfairQueue(p.RubyVersion)}
 	c.heldAnswerNS = minHeldAnswerNS
@@ -120,8 +122,8 @@ func (c *Classifier) Classify(s *sampler.Sample) []ThreadState {
 			c.flip(e, out, mid, now)
 			continue
 		}
-		// If ddtop has just lowered or raised its rates, readNS (until when a wait for a lock is certain) has changed
-		// as well. Then classify the thread again.
+		// If ddtop has just lowered or raised its rates, readNS has changed as well: the time until which a wait for a
+		// lock is certain. The thread is then classified again.
 		if s.Depth == sampler.LockTick && s.Self.Lowered == c.low && e.place == PlaceReleased && out.Thread == t.ID &&
 			c.unchanged(s, t, i, ri, e) {
 			out.AtNS, out.Unchanged = now, true
@@ -143,9 +145,9 @@ func (c *Classifier) Classify(s *sampler.Sample) []ThreadState {
 	return c.out
 }
 
-// haltedBy returns the reason why all threads of the process are stopped from outside in a sample, as in
-// Detail.Reason. It is empty if they are not. The process's counters show this four times per second. Holders' system
-// calls show it at each reading of the stacks.
+// haltedBy returns the reason why all threads of the process are stopped from outside in a sample, as in Detail.Reason.
+// It is empty if they are not stopped. There are two sources: the process's counters, four times per second, and the
+// system calls of holders, at each reading of the stacks.
 func (c *Classifier) haltedBy(s *sampler.Sample) string {
 	switch {
 	case s.Proc.Frozen:
@@ -167,8 +169,8 @@ func (c *Classifier) haltedBy(s *sampler.Sample) string {
 	return ""
 }
 
-// flip handles the moment at which the process is stopped from outside, or continues. It ends a thread's wait for the
-// GVL, and begins a new wait if the thread still waits.
+// flip is called when the process is stopped from outside, or continues. It ends a thread's wait for the GVL. If the
+// thread still waits, it begins a new wait.
 func (c *Classifier) flip(e *episode, out *ThreadState, mid, now int64) {
 	c.haltedNS = mid
 	if e.last.State == Waiting {
@@ -203,18 +205,18 @@ func ractorIndex(s *sampler.Sample, id sampler.RactorID, hint int) int {
 	return -1
 }
 
-// unchanged reports whether a released thread is still released for the same reason. This is true of most threads in
-// most samples, so it saves most of the work at a lock tick. At stack ticks it is not used: the kernel's answers are
-// replaced there, so each thread is classified again.
+// unchanged reports whether a thread without the GVL is still in its last state for the same reason. Most threads are
+// in most samples, so this test saves most of the work at a lock tick. It is not used at stack ticks: they bring new
+// answers of the kernel, so each thread is classified again.
 func (c *Classifier) unchanged(s *sampler.Sample, t *sampler.Thread, i, ri int, e *episode) bool {
 	return ri >= 0 && t.Bits&(sampler.BitQueued|sampler.BitLinked) == 0 && c.owners[ri].place != i &&
 		!c.named(t.ID, &s.Ractors[ri]) && evidenceOf(t) == e.seen
 }
 
 // stillQueued reports whether a thread is still in the queue for the GVL. Such a thread need not be classified again,
-// because only its stack can have changed. This matters in a process with hundreds of threads, which mostly wait in
-// the queue. stillQueued returns false for the head of the queue, because the head may have been woken (WaitHandover),
-// and must be classified again.
+// because only its stack can have changed. In a process with hundreds of threads, which mostly wait in the queue, this
+// saves much work. For the head of the queue, stillQueued returns false: the head may have been woken (WaitHandover),
+// so it must be classified again.
 func (c *Classifier) stillQueued(s *sampler.Sample, t *sampler.Thread, i, ri int, e *episode) bool {
 	if ri < 0 || e.last.State != Waiting || e.last.Detail.Wait != WaitQueue || e.last.Ractor != t.Ractor ||
 		t.Bits&(sampler.BitQueued|sampler.BitNoStatus|sampler.BitInferred) != sampler.BitQueued || c.owners[ri].place == i {
@@ -225,8 +227,8 @@ func (c *Classifier) stillQueued(s *sampler.Sample, t *sampler.Thread, i, ri int
 }
 
 // atBarrier reports whether a holder waits at a barrier of the collector. Either it has stopped because another ractor
-// collects. Or it wants to collect, and waits until the others have stopped. Such a holder sleeps in a futex. If the
-// kernel does not answer, the collector's phase is enough: marking and compacting begin when all others have stopped
+// collects, or it wants to collect and waits until the others have stopped. Such a holder sleeps in a futex. If the
+// kernel gives no answer, the collector's phase is enough: marking and compacting begin when all others have stopped
 // (docs/internals/threads.md#ractors). While a thread sweeps, the others run.
 func (c *Classifier) atBarrier(s *sampler.Sample, t *sampler.Thread, place int) bool {
 	collecting := s.GC.Valid && s.GC.During
@@ -283,8 +285,8 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 	case prev.State == st:
 		since = prev.SinceNS
 		if woke {
-			// The thread left its call and came back between two readings of its counters. The kernel's answer is
-			// about its present wait.
+			// The thread left its system call and came back between two readings of its counters. The kernel's answer
+			// is about its present wait.
 			e.sinceNS = min(max(since, before+(t.Kernel.CPUAtNS-before)/2)+1, now)
 		}
 		if p == PlaceReleased && e.sinceNS > since {
@@ -319,8 +321,8 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 	e.known, e.last = true, *out
 }
 
-// placeAtGVL returns a thread's place at the GVL, by Ruby's scheduler data alone. The state and detail are final only
-// if the state is Waiting.
+// placeAtGVL returns whether a thread holds the GVL, wants it, or neither, by Ruby's scheduler data alone. Its state
+// and detail are final only if the state is Waiting.
 func (c *Classifier) placeAtGVL(s *sampler.Sample, t *sampler.Thread, i, ri int) (State, Detail, Place) {
 	d := Detail{FD: -1}
 	if ri < 0 {
@@ -355,8 +357,8 @@ func (c *Classifier) placeAtGVL(s *sampler.Sample, t *sampler.Thread, i, ri int)
 	return Unknown, d, PlaceReleased
 }
 
-// stateBeforeWait returns the state of a thread before it wanted the GVL. If no sample saw this state, memory may
-// still name a descriptor that the thread waited for. Then the state was IO
+// stateBeforeWait returns the state of a thread before it wanted the GVL. If no sample saw this state, memory may still
+// name a descriptor that the thread waited for. In that case the state was IO
 // (docs/internals/threads.md#what-a-thread-waits-for).
 func (c *Classifier) stateBeforeWait(t *sampler.Thread, e *episode) State {
 	if e.known && e.last.State != Unknown {
@@ -368,7 +370,7 @@ func (c *Classifier) stateBeforeWait(t *sampler.Thread, e *episode) State {
 	return Unknown
 }
 
-// held returns the state of a holder: Running, Stalled or GC.
+// held returns the state of a thread that holds the GVL: Running, Stalled or GC.
 func (c *Classifier) held(s *sampler.Sample, t *sampler.Thread, place int, e *episode) (State, Detail) {
 	d := Detail{FD: -1}
 	if place == c.collector {

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestClassifierSkipsNothing: if nothing has changed for a thread, the Classifier keeps its last result. This is the
-// result that it gets from classifying the thread again.
+// TestClassifierSkipsNothing: if nothing has changed for a thread, the Classifier keeps its last result instead of
+// classifying it again. Both ways must give the same result.
 func TestClassifierSkipsNothing(t *testing.T) {
 	for _, era := range []sampler.Era{sampler.EraFlag, sampler.EraOwner, sampler.EraSched} {
 		for seed := range uint64(20) {

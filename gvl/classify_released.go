@@ -71,7 +71,7 @@ var callClasses = func() map[string]callClass {
 // kindCLock is the Detail.Kind of a mutex in C code.
 const kindCLock = "C mutex"
 
-// blockWords has the Detail.Kind of each sampler.BlockKind. It is empty if no object of Ruby is waited for.
+// blockWords has the Detail.Kind of each sampler.BlockKind. A word is empty if the thread waits for no object of Ruby.
 var blockWords = [...]string{
 	sampler.BlockNone: "", sampler.BlockMutex: "Mutex", sampler.BlockMonitor: "Monitor", sampler.BlockQueue: "Queue",
 	sampler.BlockSizedQueue: "SizedQueue", sampler.BlockConditionVariable: "ConditionVariable",
@@ -79,8 +79,8 @@ var blockWords = [...]string{
 	sampler.BlockRactor: "Ractor", sampler.BlockIO: "", sampler.BlockSelect: "",
 }
 
-// released returns the state of a thread that neither holds nor wants the GVL. Evidence in memory comes first, then
-// the kernel's answer, then the innermost frames, and last Ruby's own status.
+// released returns the state of a thread that neither holds nor wants the GVL. It tries the evidence in this order:
+// objects in memory, the kernel's answer, the innermost frames, and Ruby's own status.
 func (c *Classifier) released(s *sampler.Sample, t *sampler.Thread, e *episode) (State, Detail) {
 	d := Detail{FD: -1}
 	switch {
@@ -125,7 +125,7 @@ func (c *Classifier) released(s *sampler.Sample, t *sampler.Thread, e *episode) 
 		return IO, d
 	}
 	k := &t.Kernel
-	// A rechecked answer was about the thread as holder of the GVL, so it belongs to another episode.
+	// A rechecked answer was given while the thread held the GVL, so it belongs to another episode.
 	answered := k.StateAtNS > e.fromNS && k.Syscall != "" && !k.Rechecked
 	old := answered && s.TimeNS-k.StateAtNS > releasedAnswerNS
 	if b.Kind == sampler.BlockIO || b.Kind == sampler.BlockSelect {
@@ -153,8 +153,9 @@ func (c *Classifier) released(s *sampler.Sample, t *sampler.Thread, e *episode) 
 	return Unknown, d
 }
 
-// waitsForFD returns the state of a thread that waits for a descriptor named in memory. The kernel adds the direction
-// and the peer. It may also report that the thread is on a CPU, for example in a large read from /dev/urandom.
+// waitsForFD returns the state of a thread that waits for a descriptor, if Ruby's memory names this descriptor. The
+// kernel's answer adds the direction and the peer. The kernel may also report that the thread is on a CPU, for example
+// in a large read from /dev/urandom.
 func (c *Classifier) waitsForFD(s *sampler.Sample, t *sampler.Thread, e *episode, answered bool, d Detail) (State, Detail) {
 	d.Op, d.FD = OpIO, t.Blocked.FD
 	if t.Blocked.Kind == sampler.BlockSelect {
@@ -179,14 +180,14 @@ func (c *Classifier) waitsForFD(s *sampler.Sample, t *sampler.Thread, e *episode
 	return IO, d
 }
 
-// ioOps has the Detail.Op for each class of system calls that are I/O.
+// ioOps has the Detail.Op for each class of system calls that do I/O.
 var ioOps = [...]string{
 	callRead: OpRead, callWrite: OpWrite, callAccept: OpAccept, callConnect: OpConnect, callPoll: OpPoll, callSelect: OpSelect,
 	callFile: OpFile, callSemaphore: OpSemaphore, callSocket: OpIO,
 }
 
-// refineOp replaces poll in d by the operation that the thread polls for. Since 3.0, Ruby polls a descriptor before it
-// reads, writes or accepts.
+// refineOp replaces "poll" in d by the operation for which the thread polls. Since 3.0, Ruby polls a descriptor before
+// it reads, writes or accepts.
 func (c *Classifier) refineOp(e *episode, d *Detail) {
 	if (d.Op == OpPoll || d.Op == OpIO) && d.FDs <= 1 && e.hint.state == IO && e.hint.op != "" {
 		d.Op = e.hint.op
@@ -203,7 +204,8 @@ func (c *Classifier) refineOp(e *episode, d *Detail) {
 	}
 }
 
-// byKernel returns the state that follows from the kernel's answer, if memory does not name what the thread waits for.
+// byKernel returns the state that follows from the kernel's answer. It is used if memory does not name what the thread
+// waits for.
 func (c *Classifier) byKernel(t *sampler.Thread, e *episode, d Detail) (State, Detail) {
 	k := &t.Kernel
 	region := t.Bits&sampler.BitBlockingRegion != 0
@@ -241,7 +243,7 @@ func (c *Classifier) byKernel(t *sampler.Thread, e *episode, d Detail) (State, D
 		}
 		if resolves && (c.proc.Era != sampler.EraSched || k.Syscall == sampler.SyscallHelperLock) {
 			// Up to 3.2, the caller itself asks the name server, so it waits for a lock of the C library. In later
-			// releases a helper thread asks, and waits for that lock.
+			// releases a helper thread asks the name server, and waits for that lock instead.
 			d.Kind = kindCLock
 			return Lock, d
 		}
@@ -278,7 +280,7 @@ func (c *Classifier) byKernel(t *sampler.Thread, e *episode, d Detail) (State, D
 	return Unknown, d
 }
 
-// sleepsWithout has the calls that wait only for time and signals if they name no descriptor.
+// sleepsWithout has the system calls that wait only for time and signals if they get no descriptor.
 var sleepsWithout = map[string]bool{"poll": true, "ppoll": true, "select": true, "pselect6": true}
 
 // pollsEventFD reports whether the thread polls only Ruby's own eventfds, to be woken for signals. Up to 3.2, a
@@ -310,7 +312,7 @@ func (c *Classifier) withoutRegion(t *sampler.Thread, e *episode, d Detail) (Sta
 	return Unknown, d
 }
 
-// byHint returns the state that follows from the innermost frames.
+// byHint returns the state that follows from the thread's innermost frames.
 func (c *Classifier) byHint(e *episode, d Detail) (State, Detail) {
 	d.Op, d.Kind = e.hint.op, e.hint.kind
 	return e.hint.state, d

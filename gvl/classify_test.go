@@ -223,27 +223,29 @@ func TestOwnerChangesDuringRead(t *testing.T) {
 			t.Errorf("era %d, other order: %v, %v", era, got[0].State, got[1].State)
 		}
 	}
-	// The GVL is released during the read. The time still belongs to its last holder.
+	// The GVL is released during the read of memory. The time still belongs to its last holder.
 	s := gvltest.SampleAt(gvltest.Base, 1, gvltest.Holder(1))
 	s.Ractors[0].OwnerEnd = 0
 	if got := NewClassifier(gvltest.ProcOf(sampler.EraOwner), nil).Classify(s)[0].State; got != Running {
 		t.Errorf("released during the read: %v", got)
 	}
-	// The GVL is handed over to a thread that does not run yet. The thread that is proven to run still holds it.
+	// The GVL is handed over to a thread that does not run yet. The first thread still runs, as its data proves, so it
+	// still holds the GVL.
 	s = gvltest.SampleAt(gvltest.Base, 1, gvltest.Holder(1), gvltest.Released(2))
 	s.Ractors[0].OwnerEnd = 2
 	got := NewClassifier(gvltest.ProcOf(sampler.EraSched), nil).Classify(s)
 	if got[0].State != Running || got[1].State != Waiting || got[1].Detail.Wait != WaitHandover {
 		t.Errorf("handed over: %v, %v", got[0], got[1])
 	}
-	// The same, but the thread whose node is still linked is in a blocking region. It has released the GVL, and only
-	// wakes the next thread.
+	// As above, but the thread whose node is still linked is in a blocking region. It has already released the GVL, and
+	// only wakes the next thread.
 	s.Threads[0].Status, s.Threads[0].Bits = sampler.Stopped, s.Threads[0].Bits|sampler.BitBlockingRegion
 	got = NewClassifier(gvltest.ProcOf(sampler.EraSched), nil).Classify(s)
 	if !got[0].State.Released() && got[0].State != Unknown || got[1].State != Waiting {
 		t.Errorf("let go during the read: %v, %v", got[0], got[1])
 	}
-	// The node is not linked. The thread was about to run when its words were read. What it did later is not in them.
+	// The node is not linked. The thread was about to run when its words in memory were read. They do not show what it
+	// did later.
 	s.Threads[0].Bits &^= sampler.BitLinked
 	got = NewClassifier(gvltest.ProcOf(sampler.EraSched), nil).Classify(s)
 	if got[0].State != Waiting || got[0].Detail.Wait != WaitHandover || got[1].State != Waiting {
@@ -253,8 +255,8 @@ func TestOwnerChangesDuringRead(t *testing.T) {
 		t.Errorf("released, before 3.3: %v", got)
 	}
 	s.Threads[0].Bits |= sampler.BitLinked
-	// Ruby before 3.3 has no such node, so the thread is running. A thread that owns the GVL at both ends of the read
-	// holds it, also in a blocking region.
+	// Ruby before 3.3 has no such node, so the thread is running. A thread that owns the GVL at the beginning and at
+	// the end of the read holds it, also in a blocking region.
 	if got := NewClassifier(gvltest.ProcOf(sampler.EraOwner), nil).Classify(s)[0].State; got != Running {
 		t.Errorf("released during the read, in a region, before 3.3: %v", got)
 	}
@@ -315,7 +317,7 @@ func TestAnswersBelongToEpisodes(t *testing.T) {
 	if got := step(0, gvltest.Answered(gvltest.Released(1), now, "write", 3, 0)); got.State != IO || got.SinceNS != began {
 		t.Errorf("kept answer: %+v", got)
 	}
-	// If memory names another descriptor, another episode has begun.
+	// If memory names a descriptor that differs from the last one, a new episode has begun.
 	th := gvltest.Answered(gvltest.Released(1), now, "write", 3, 0)
 	th.Blocked = sampler.Blocked{Kind: sampler.BlockIO, FD: 8}
 	if got := step(0, th); got.Detail.FD != 8 || got.Detail.Op != OpIO || got.SinceNS == began {
@@ -338,8 +340,8 @@ func TestStalledNeedsThisHold(t *testing.T) {
 	}
 }
 
-// TestWhoCollects: if one of several ractors collects garbage, the others wait at its barrier. They may run while it
-// sweeps, and until all have stopped.
+// TestWhoCollects: if one of several ractors collects garbage, the holders in the others wait at its barrier. While it
+// sweeps, and before all have stopped, they may still run.
 func TestWhoCollects(t *testing.T) {
 	const collects, barrier = sampler.BitCollects, sampler.BitBarrier
 	stopped := func(id sampler.ThreadID) sampler.Thread {

@@ -16,7 +16,7 @@ const (
 	maxQueues = 256
 )
 
-// WaitSpan is what is known of a wait for the GVL in progress.
+// WaitSpan is what samples show of a wait for the GVL that is in progress.
 type WaitSpan struct {
 	// The wait began between afterNS and ByNS, CLOCK_MONOTONIC in ns. afterNS is zero if the thread already waited in
 	// the first sample.
@@ -31,8 +31,8 @@ type WaitSpan struct {
 // stillNS returns how long the thread is known not to have run, in ns.
 func (w *WaitSpan) stillNS() int64 { return max(w.ReadNS-w.SinceNS, 0) }
 
-// waitEvidence is what the Classifier remembers of a wait for the GVL. If two samples in a row show the thread
-// waiting, this shows whether it had the GVL in between.
+// waitEvidence is what the Classifier remembers of a wait for the GVL. If two consecutive samples show the thread
+// waiting, this evidence shows whether it had the GVL in between.
 type waitEvidence struct {
 	WaitSpan
 	// cpuAtNS is when the thread's counters were last read. cpuNS and turns are their values. cpuAtNS is zero if they
@@ -40,8 +40,8 @@ type waitEvidence struct {
 	cpuAtNS, cpuNS, turns int64
 	tid                   int32
 	stack                 sampler.StackID // last stack read in this wait, or zero
-	// queued is set if the thread was seen in the queue, chosen if it was seen as the next holder. left is set if,
-	// after that, a sample found it neither in the queue nor chosen.
+	// queued is set if the thread was seen in the queue, and chosen if it was seen as the next holder. left is set if a
+	// later sample found it neither in the queue nor chosen.
 	queued, chosen, left bool
 	// ranNS is when the queue last showed that the thread had run. It is zero if this did not happen in this wait.
 	ranNS  int64
@@ -63,9 +63,9 @@ type queueSeen struct {
 	rank   map[sampler.ThreadID]int
 }
 
-// findRequeued finds the threads that left the queue for the GVL since its last reading and came back. Threads leave
-// at the head and join at the end (docs/internals/threads.md#the-gvl-and-its-queue). So such a thread is now behind a
-// thread that was behind it before. Or it was first and is not first now.
+// findRequeued finds the threads that left the queue for the GVL since its last reading and came back. Threads leave at
+// the head and join at the end (docs/internals/threads.md#the-gvl-and-its-queue). So a thread that came back is now
+// behind a thread that was behind it before, or it was first and is not first now.
 func (c *Classifier) findRequeued(s *sampler.Sample, now int64) {
 	c.requeued = c.requeued[:0]
 	for i := range s.Ractors {
@@ -87,8 +87,8 @@ func (c *Classifier) findRequeued(s *sampler.Sample, now int64) {
 	}
 }
 
-// queueOf returns the last reading of a ractor's queue, or an empty one at first. It returns nil if there is no room
-// for another ractor (maxQueues).
+// queueOf returns the last reading of a ractor's queue, or an empty one if there was none. It returns nil if there is
+// no room for another ractor (maxQueues).
 func (c *Classifier) queueOf(id sampler.RactorID) *queueSeen {
 	for i := range c.queues {
 		if c.queues[i].ractor == id {
@@ -121,8 +121,8 @@ func (c *Classifier) compareQueues(q *queueSeen, list []sampler.ThreadID) {
 	}
 }
 
-// waitsOn reports whether the sample shows nothing new about a thread that waits for the GVL: no new counters, no new
-// stack, and no return to the queue.
+// waitsOn reports whether the wait of a thread for the GVL continues without any news: the sample has no new counters,
+// no new stack, and no return to the queue.
 func (c *Classifier) waitsOn(t *sampler.Thread, e *episode) bool {
 	w := &e.wait
 	return t.Kernel.CPUAtNS == w.cpuAtNS && (len(c.requeued) == 0 || !slices.Contains(c.requeued, t.ID)) &&
@@ -134,12 +134,12 @@ func (e *episode) beginWait(lastNS, now int64) {
 	e.wait = waitEvidence{WaitSpan: WaitSpan{afterNS: lastNS, ByNS: now}}
 }
 
-// seeWait adds a sample of a thread that waits for the GVL. It reports whether the thread is known to have had the GVL
-// since the last sample. If so, this is a new wait.
+// seeWait adds a sample of a thread that waits for the GVL. It reports whether the thread certainly had the GVL since
+// the last sample. If so, this is a new wait.
 func (c *Classifier) seeWait(s *sampler.Sample, t *sampler.Thread, e *episode, d *Detail, now int64) (ran bool) {
 	w := &e.wait
 	read := t.Quality&^sampler.WorkUnknown == sampler.StackFresh
-	// The frames of a thread do not change while it waits.
+	// A thread does not change its frames while it waits. If the stack has changed, the thread ran in between.
 	if ran = c.leftQueue(t, w, d) || read && w.stack != 0 && t.Stack != w.stack; ran {
 		*w = waitEvidence{WaitSpan: WaitSpan{afterNS: c.lastNS, ByNS: now}, cpuAtNS: w.cpuAtNS, cpuNS: w.cpuNS, turns: w.turns, tid: w.tid,
 			ranNS: now, pauses: w.pauses}
@@ -177,7 +177,8 @@ func (c *Classifier) seeCounters(s *sampler.Sample, t *sampler.Thread, e *episod
 	case first:
 		w.SinceNS = k.CPUAtNS
 		if b := &e.read; b.held && b.tid == t.TID && b.turns != 0 && b.turns == k.Turns {
-			// The thread had a CPU when it held the GVL, and has got none since. So it has slept since the wait began.
+			// The thread had a CPU when it held the GVL, and has not got a CPU since. So it has slept since the wait
+			// began.
 			w.SinceNS = w.ByNS
 		}
 	case w.ranNS > w.cpuAtNS: // the queue showed that it ran
@@ -198,8 +199,8 @@ func (c *Classifier) seeCounters(s *sampler.Sample, t *sampler.Thread, e *episod
 }
 
 // moved reports whether a waiting thread has had a CPU since its counters were last read. known is set if it certainly
-// also had the GVL. In two cases, getting a CPU proves nothing. Up to Ruby 3.2, waiting threads are woken to end the
-// holder's time slice. And a target that is stopped for samples gives every thread a turn.
+// also had the GVL. In two cases, a CPU proves nothing. Up to Ruby 3.2, waiting threads are woken to end the holder's
+// time slice. And if the target is stopped for samples, every thread gets a CPU when it continues.
 func (c *Classifier) moved(s *sampler.Sample, k *sampler.Kernel, w *waitEvidence) (moved, known bool) {
 	turns, ranNS := k.Turns-w.turns, k.CPUNS-w.cpuNS
 	switch {
@@ -227,7 +228,7 @@ func (e *episode) seeReading(t *sampler.Thread, p Place) {
 func (w *WaitSpan) middle(now int64) int64 { return min(w.afterNS+(w.ByNS-w.afterNS)/2, now) }
 
 // unfairQueue reports whether a thread can return to the head of the queue. From Ruby 4.1 on, a thread that comes back
-// from a short call may take the GVL from the thread that was chosen. The latter then returns to the head
+// from a short call may take the GVL from the thread that was chosen next. The chosen thread then returns to the head
 // (thread_pthread.c).
 func unfairQueue(version string) bool {
 	major, rest, _ := strings.Cut(version, ".")

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// ThreadName returns a thread's name on screens: its own name, "main", or "thread 12". ID 0 stands for short-lived
-// threads that no sample listed.
+// ThreadName returns a thread's name on screens: its own name, "main", or "thread 12". ID 0 means short-lived threads
+// that no sample listed.
 func ThreadName(id sampler.ThreadID, dict *sampler.Dictionary) string {
 	var info sampler.ThreadInfo
 	if dict != nil {
@@ -17,7 +17,7 @@ func ThreadName(id sampler.ThreadID, dict *sampler.Dictionary) string {
 	return NameOf(id, info)
 }
 
-// NameOf is ThreadName for a thread whose ThreadInfo the caller has.
+// NameOf does the same as ThreadName, for a caller that already has the thread's ThreadInfo.
 func NameOf(id sampler.ThreadID, info sampler.ThreadInfo) string {
 	switch {
 	case info.Name != "":
@@ -114,7 +114,7 @@ func describe(ts ThreadState, dict *sampler.Dictionary) string {
 	return "unknown"
 }
 
-// LostLock reports whether a thread waits for a lock of C code that no thread can release.
+// LostLock reports whether a thread waits for a lock in C code that no thread can release.
 func LostLock(d *Detail) bool { return lostText(d) != "" }
 
 // lostText describes a wait for a lock of C code that no thread can release. It returns "" for other waits.

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// DescribeFit returns texts about a thread's state and its length, the longest first, so a screen can take the first
-// that fits. Numbers of descriptors are left out. dict may be nil.
+// DescribeFit returns texts about a thread's state and how long it has lasted. The longest text comes first, so that a
+// screen can take the first that fits. Numbers of descriptors are left out. dict may be nil.
 //
 //	waiting 706 ms for Mutex (web-0 has it)
 //	io 612 ms ← read 10.0.0.5:5432 PostgreSQL
@@ -76,7 +76,7 @@ func DescribeFit(ts ThreadState, dict *sampler.Dictionary) []string {
 	return []string{Describe(ts, dict)}
 }
 
-// DescribeIdle is DescribeFit for an idle thread in IO. The parameter what names what the thread waits for
+// DescribeIdle does the same as DescribeFit for an idle thread in IO. The parameter what says what the thread waits for
 // (Resting.Idle). dict may be nil.
 //
 //	idle 2.3 s, accepts connections at 0.0.0.0:9292
@@ -101,15 +101,15 @@ func DescribeIdle(ts ThreadState, what string, dict *sampler.Dictionary) []strin
 // "anon_inode:[eventpoll]".
 var kernelName = regexp.MustCompile(`(?:anon_inode:\[([a-z]+)\]|(pipe|socket):\[\d+\])`)
 
-// plainPeer shortens such a name in s to "pipe", "socket" or "eventpoll".
+// plainPeer replaces a name that kernelName matches in s by "pipe", "socket" or "eventpoll".
 func plainPeer(s string) string { return kernelName.ReplaceAllString(s, "$1$2") }
 
 // lasted returns the length of the state as text, with "≤" or "≥" if it is only a bound.
 func (t ThreadState) lasted() string { return t.Lasted().Prose() }
 
-// Told returns the length of a thread's wait that texts and sorted lists show. The thread may have had the object for
-// a moment while ddtop saw it wait (MovedNS). Then the result is a lower bound of its present wait, or zero if none is
-// known. An upper bound would only show how long the lock was busy.
+// Told returns the length of a thread's wait for texts and sorted lists. The thread may have had the object for a
+// moment while ddtop saw it wait (MovedNS). The result is then a lower bound of its present wait, or zero if no lower
+// bound is known. An upper bound would only show how long the lock was busy.
 func (t *ThreadState) Told() Bounded {
 	if least := t.LeastNS(); t.AtMost() && (least > 0 || t.MovedNS != 0) {
 		return Bounded{least, AtLeast}
@@ -117,7 +117,7 @@ func (t *ThreadState) Told() Bounded {
 	return t.Lasted()
 }
 
-// Lasted returns the length of the state so far, or a bound.
+// Lasted returns how long the thread has been in its state so far, or a bound of this time.
 func (t ThreadState) Lasted() Bounded {
 	switch {
 	case t.State == Waiting:

@@ -76,8 +76,8 @@ func TestDescribeAndJSON(t *testing.T) {
 	}
 }
 
-// TestStateWords: each state has a word, a letter and a glyph of its own, a row in docs/reference/states.md and cells
-// in the README.
+// TestStateWords: each state has a word, a letter and a glyph that no other state has. It also has a row in
+// docs/reference/states.md and cells in the README.
 func TestStateWords(t *testing.T) {
 	doc, err := os.ReadFile("../docs/reference/states.md")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// The values of Detail.Op: what a thread in state IO waits for.
+// These are the values of Detail.Op. They say what a thread in state IO waits for.
 const (
 	OpRead    = "read"
 	OpWrite   = "write"
@@ -17,7 +17,7 @@ const (
 	OpSelect  = "select"
 	OpChild   = "child"
 	OpResolve = "resolve"
-	// OpIO is a wait for a descriptor, if it is not known whether to read or to write.
+	// OpIO is a wait for a descriptor for which it is not known whether the thread reads or writes.
 	OpIO = "io"
 	// OpSemaphore is a System V semaphore, which threads of any process can raise.
 	OpSemaphore = "semaphore"
@@ -35,8 +35,8 @@ const (
 	reasonNoStatus   = "status could not be read"
 	reasonStarting   = "its native thread has not run yet"
 	ReasonDead       = "finished, still listed"
-	// ReasonWaitsForEnd and ReasonEnding are for the main thread, if the program's code has ended but its process has
-	// not.
+	// ReasonWaitsForEnd and ReasonEnding are for the main thread after the program's code has ended, while its process
+	// has not ended yet.
 	ReasonWaitsForEnd = "the program has ended and waits for its other threads to end"
 	ReasonEnding      = "the program has ended and runs what is left: finalizers, exit handlers of C code"
 	reasonOtherCall   = "a system call with no known meaning"
@@ -51,7 +51,8 @@ const (
 // Halts reports whether call, a thread's Detail.Syscall, means that the thread is stopped from outside.
 func Halts(call string) bool { return call == sampler.SyscallStopped || call == sampler.SyscallFrozen }
 
-// Detail has more facts about a state. Which fields are set depends on the state. All others are zero, but FD is -1.
+// Detail has more facts about a state. Which fields are set depends on the state. A field that is not set is zero,
+// except that FD is then -1.
 type Detail struct {
 	// Op is what a thread in state IO waits for, one of the Op constants.
 	Op string
@@ -63,7 +64,7 @@ type Detail struct {
 	// Reason says why the state is Unknown.
 	Reason string
 	// Within describes code of the main thread outside the program's normal course: a hook at the program's end, or a
-	// handler that has interrupted the thread. It is empty if there is no such code, or if this is not known.
+	// handler that has interrupted the thread. It is empty if the thread runs no such code, or if this is not known.
 	Within string
 	// Object is the address of the object that the thread waits for.
 	Object uint64
@@ -74,19 +75,21 @@ type Detail struct {
 	Holder, Joined sampler.ThreadID
 	// FD is the descriptor that the thread waits for. FDs is the number of descriptors of a poll or select.
 	FD, FDs int32
-	// Child is the process that the thread waits for: a pid, -1 for any, 0 for none.
+	// Child is the pid of the child process that the thread waits for. It is -1 for any child, and 0 if the thread
+	// waits for no child.
 	Child int32
-	// Wait is the kind of wait of a Waiting thread.
+	// Wait says why a Waiting thread cannot run yet.
 	Wait WaitKind
-	// After is what a Waiting thread did before it wanted the GVL. It is Unknown if that was not seen.
+	// After is the state of a Waiting thread before it wanted the GVL. It is Unknown if no sample saw this state.
 	After State
-	// GCMode and GCMinor describe the collection of a thread in state GC.
+	// GCMode and GCMinor describe the garbage collection that a thread in state GC does.
 	GCMode  sampler.GCMode
 	GCMinor bool
-	// GCReason is set only for the state GC. It has the bits of sampler.GC.Reason, which show why the cycle began and
-	// why it is a major one.
+	// GCReason is set only for the state GC. It has the bits of sampler.GC.Reason, which show why the collection began
+	// and why it is a major one.
 	GCReason uint16
-	// Inferred is set if ddtop knows only from a count of waiting threads that this thread waits (Ruby 2.5).
+	// Inferred is set if ddtop knows only from a count of waiting threads that this thread waits for the GVL (Ruby
+	// 2.5).
 	Inferred bool
 }
 
@@ -100,19 +103,19 @@ type ThreadState struct {
 	State  State
 	// Unchanged is set if only AtNS and Stack differ from the last sample.
 	Unchanged bool
-	// SinceNS is when the state began. It is the middle between the last sample of another state and the first of this
-	// one. AtNS is the sample's time. Both are CLOCK_MONOTONIC in ns.
+	// SinceNS is when the state began: the middle between the last sample of another state and the first sample of this
+	// state. AtNS is the sample's time. Both are CLOCK_MONOTONIC in ns.
 	SinceNS, AtNS int64
 	// Stack is the thread's stack, or the last known one if the sample did not read it.
 	Stack  sampler.StackID
 	Detail Detail
 	// MovedNS is when a thread that waits for a lock, a Queue or a ConditionVariable last had a CPU since SinceNS.
-	// Samples saw it in no other state meanwhile. It is zero if the thread had no CPU. Otherwise there are two
+	// Samples saw it in no other state meanwhile. It is zero if the thread had no CPU. If it is not zero, there are two
 	// possibilities. The thread was woken in vain and has waited since SinceNS. Or it got what it waited for, and its
 	// present wait began at MovedNS or later.
 	MovedNS int64
-	// readNS is when the thread's counters last proved that it still waits for the same lock. The wait is certain only
-	// until then. readNS is set only while ddtop reads less often than requested. At full rates it is zero, and the
+	// readNS is when the thread's counters last proved that it still waits for the same lock. After readNS the wait is
+	// not certain. readNS is set only while ddtop reads less often than requested. At full rates it is zero, and the
 	// wait counts as certain until AtNS, because the next reading soon corrects an error.
 	readNS int64
 	// StillNS is a lower bound of the length of a wait in IO or a sleep, in ns. AtNS - SinceNS is an upper bound.
@@ -126,7 +129,7 @@ func (t *ThreadState) Stopped() bool { return t.State == Stalled && Halts(t.Deta
 // Open reports whether a thread is Unknown only because the kernel has not been asked yet.
 func (t *ThreadState) Open() bool { return t.State == Unknown && t.Detail.Reason == ReasonNotAsked }
 
-// DurationNS returns how long the state has lasted by samples, in ns.
+// DurationNS returns how long the state has lasted, as samples show it, in ns.
 func (t ThreadState) DurationNS() int64 { return t.AtNS - t.SinceNS }
 
 // SureNS returns how long the thread is known to have been in its state without a break, in ns. Time before MovedNS
@@ -139,8 +142,8 @@ func (t ThreadState) SureNS() int64 {
 	return max(until-max(t.SinceNS, t.MovedNS), 0)
 }
 
-// KnownNS returns how long a thread is known to have been in its present wait in IO, in ns. If its counters were not
-// read, KnownNS returns the length by samples.
+// KnownNS returns how long a thread is known to have been in its present wait in IO, in ns. If the thread's counters
+// were not read, KnownNS returns the length that samples show.
 func (t *ThreadState) KnownNS() int64 {
 	if t.StillNS > 0 {
 		return t.StillNS
@@ -148,7 +151,7 @@ func (t *ThreadState) KnownNS() int64 {
 	return t.DurationNS()
 }
 
-// AtMost reports whether DurationNS is only an upper bound. This is so if the thread has had a CPU since SinceNS
+// AtMost reports whether DurationNS is only an upper bound. It is one if the thread has had a CPU since SinceNS
 // (MovedNS), or if LeastNS is less than half of DurationNS.
 func (t ThreadState) AtMost() bool {
 	if t.State == Waiting {
@@ -157,7 +160,7 @@ func (t ThreadState) AtMost() bool {
 	return t.MovedNS != 0 || t.LeastNS() < t.DurationNS()/2
 }
 
-// LeastNS returns a lower bound of the state's length, in ns. In this time the thread has certainly not left the
+// LeastNS returns a lower bound of the state's length, in ns: the time in which the thread has certainly not left the
 // state.
 func (t ThreadState) LeastNS() int64 {
 	switch {
@@ -196,8 +199,8 @@ func (t *ThreadState) waited() Bounded {
 	return BoundedOf(w.LeastNS, w.MostNS, false)
 }
 
-// JSON returns the "detail" of a thread in the given state, with the keys of docs/reference/states.md. It leaves out
-// keys without a value and is never nil. If dict is nil, peers are left out.
+// JSON returns the object "detail" of a thread in the given state. Its keys are in docs/reference/states.md. It has no
+// keys without a value, and is never nil. If dict is nil, peers are left out.
 func (d Detail) JSON(state State, dict *sampler.Dictionary) map[string]any {
 	m := make(map[string]any)
 	put := func(key, v string) {
@@ -256,7 +259,7 @@ func (d Detail) JSON(state State, dict *sampler.Dictionary) map[string]any {
 	return m
 }
 
-// PeerJSON returns the JSON object for a peer, as in a dump.
+// PeerJSON returns the JSON object that describes a peer in a dump.
 func PeerJSON(p sampler.Peer) map[string]any {
 	m := map[string]any{"kind": PeerKindWord(p.Kind)}
 	texts := map[string]string{"remote": p.Remote, "local": p.Local, "service": p.Service, "path": p.Path, "process": p.Process}
@@ -278,7 +281,7 @@ var peerKinds = map[sampler.PeerKind]string{
 // PeerKindWord returns the word for a kind of peer in JSON.
 func PeerKindWord(k sampler.PeerKind) string { return cmp.Or(peerKinds[k], "unknown") }
 
-// gcPhase returns the word for the collector's phase. It is "" between two steps.
+// gcPhase returns the word for the collector's phase. It is "" between two steps of a collection.
 func gcPhase(m sampler.GCMode) string {
 	if m == sampler.GCIdle || m > sampler.GCCompacting {
 		return ""

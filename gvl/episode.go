@@ -4,30 +4,31 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// episode is what the Classifier remembers of a thread while the thread stays in one Place: at, in front of or away
-// from the GVL. For a thread away from the GVL (PlaceReleased), a new episode also begins when it waits for something
+// episode is what the Classifier remembers of a thread while the thread stays in one Place: it holds the GVL, wants it,
+// or neither. For a thread that does neither (PlaceReleased), a new episode also begins when it waits for something
 // else.
 type episode struct {
-	// place, known and seen are used with each sample. They are side by side to share lines of the CPU's cache.
+	// place, known and seen are used with each sample. They are next to each other in memory, to share lines of the
+	// CPU's cache.
 	place Place
 	known bool
 	seen  evidence
 	// last is the last result of the Classifier. Its AtNS is not updated.
 	last ThreadState
-	// fromNS is the time of the last sample before the episode. A reading of /proc belongs to the episode only if it
-	// is newer than fromNS. sinceNS is the middle between this sample and the episode's first sample.
+	// fromNS is the time of the last sample before the episode. A reading of /proc belongs to the episode only if it is
+	// newer than fromNS. sinceNS is the middle between the sample at fromNS and the episode's first sample.
 	fromNS, sinceNS int64
 	// after is the state that the thread left to wait for the GVL.
 	after State
-	// stack is the last stack that was read. hint is what this stack says about the thread's state. hinted is set if
-	// the stack was read within the episode, so that hint is valid.
+	// stack is the last stack that was read. hint is what this stack shows about the thread's state. hinted is set if
+	// the stack was read within the episode: only then hint is valid.
 	stack  sampler.StackID
 	hint   hint
 	hinted bool
-	// cpuNS is the thread's CPU time, and turns how often it got a CPU. Both were read at cpuAtNS, in this episode,
-	// while the thread slept in a call. cpuAtNS is zero before the first such reading. At stillNS a reading first
-	// showed the present values of the counters. pauses is how often ddtop had stopped the target for samples when
-	// cpuNS was read.
+	// cpuNS is the thread's CPU time, and turns is how often it got a CPU. Both were read at cpuAtNS, in this episode,
+	// while the thread slept in a call. cpuAtNS is zero before the first such reading. stillNS is the time of the first
+	// reading with the present values of the counters. pauses is how often ddtop had stopped the target for samples
+	// when cpuNS was read.
 	cpuNS, turns, cpuAtNS, stillNS int64
 	pauses                         uint64
 	lock                           lockWait
@@ -36,7 +37,7 @@ type episode struct {
 	read cpuReading
 }
 
-// evidence is what a released thread's state depends on, except time and the scheduler's data.
+// evidence is what the state of a released thread depends on, apart from time and Ruby's scheduler data.
 type evidence struct {
 	blocked   sampler.Blocked
 	answerNS  int64
@@ -85,9 +86,10 @@ func (c *Classifier) episodeFor(t *sampler.Thread, e *episode, p Place, mid int6
 }
 
 // woke reports whether a waiting or sleeping thread has left its call since its counters were last read. It stores the
-// new reading. It returns false for a wait for a child, because up to Ruby 3.2 this thread also gets a CPU to keep
+// new reading. For a wait for a child process it returns false: up to Ruby 3.2 such a thread also gets a CPU to end
 // time slices. It also returns false if ddtop stops the target for samples (pauses), because each stop gives every
-// thread a CPU once. Then the thread counts as still (stillNS) unless it took more CPU time than the stops take.
+// thread a CPU once. In this case the thread counts as still (stillNS) unless it took more CPU time than the stops
+// take.
 func (e *episode) woke(s *sampler.Sample, k *sampler.Kernel, st State, d *Detail, pauses bool) bool {
 	if k.CPUAtNS == e.cpuAtNS || k.CPUAtNS == 0 || d.Op == OpChild {
 		return false
@@ -99,8 +101,8 @@ func (e *episode) woke(s *sampler.Sample, k *sampler.Kernel, st State, d *Detail
 		moved = ranNS >= wokeNS*int64(max(s.Reads.Pauses-min(e.pauses, s.Reads.Pauses), 1))
 	}
 	first := e.cpuAtNS == 0
-	// ddtop does not ask the kernel which call a sleeping thread is in. Memory, which is read before the counters,
-	// shows that it sleeps.
+	// For a thread that sleeps, ddtop does not ask the kernel for the system call. Memory, which is read before the
+	// counters, already shows that it sleeps.
 	inCall := k.StateAtNS > e.fromNS && k.StateAtNS <= k.CPUAtNS && k.Syscall != sampler.SyscallRunning
 	if inCall || st == Sleeping || st == Parked {
 		e.cpuNS, e.turns, e.cpuAtNS, e.pauses = k.CPUNS, k.Turns, k.CPUAtNS, s.Reads.Pauses
@@ -114,8 +116,8 @@ func (e *episode) woke(s *sampler.Sample, k *sampler.Kernel, st State, d *Detail
 }
 
 // still returns a lower bound of the length of a wait in input or output, or of a sleep, in ns. It is the time between
-// the first and the last reading of counters that have not changed. A thread without a native thread has no counters.
-// It counts as still while samples come at the requested rate.
+// the first and the last reading of counters that have not changed. If a Ruby thread has no native thread, it has no
+// counters, and counts as still while samples come at the requested rate.
 func (e *episode) still(s *sampler.Sample, t *sampler.Thread, ts *ThreadState) int64 {
 	switch {
 	case e.cpuAtNS != 0:

@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// hint is what a thread's innermost frames show about its wait without the GVL. It is needed if memory and the kernel
+// hint is what a thread's innermost frames show about its wait without the GVL. ddtop uses it if memory and the kernel
 // do not show what the thread waits for. For example, all waits for other threads end in the same futex
 // (docs/internals/threads.md#what-a-thread-waits-for).
 type hint struct {
@@ -15,12 +15,13 @@ type hint struct {
 	kind  string
 }
 
-// maxHintFrames limits how many of the innermost frames are searched. Most waits show in the innermost frame. The wait
-// for a condition variable shows two or three frames outward, because there the innermost frame is Mutex#sleep.
+// maxHintFrames limits how many of the innermost frames are searched. In most waits, the innermost frame is enough. In
+// a wait for a condition variable, the innermost frame is Mutex#sleep, and the method that shows the wait is two or
+// three frames outward.
 const maxHintFrames = 4
 
-// frameHints has the methods of Ruby's own classes in which threads wait. The keys are labels of Ruby 3.4, and older
-// labels of classes that had no Thread:: before 3.4.
+// frameHints has the methods of Ruby's own classes in which threads wait. The keys are labels of Ruby 3.4, and the
+// older labels without "Thread::" that some classes had before 3.4.
 var frameHints = map[string]hint{
 	"Thread::Mutex#lock": {Lock, "", "Mutex"}, "Mutex#lock": {Lock, "", "Mutex"},
 	"Thread::Mutex#synchronize": {Lock, "", "Mutex"}, "Mutex#synchronize": {Lock, "", "Mutex"},
@@ -56,14 +57,14 @@ var frameHints = map[string]hint{
 	"Socket#__accept": {IO, OpAccept, ""}, "Socket#connect": {IO, OpConnect, ""}, "Socket#__connect": {IO, OpConnect, ""},
 }
 
-// mutexSleep has the methods in which a thread sleeps while it waits for a ConditionVariable. Other code calls them,
-// too, so only the calling frames show whether the thread waits for a ConditionVariable.
+// mutexSleep has the methods in which a thread sleeps while it waits for a ConditionVariable. Other code calls these
+// methods too, so only the calling frames show whether the thread waits for a ConditionVariable.
 var mutexSleep = map[string]bool{"Thread::Mutex#sleep": true, "Mutex#sleep": true}
 
-// FitsLock reports whether a thread with this stack can wait for a lock of a kind ("Mutex" or "Monitor"). If it
-// cannot, the stack was read before the wait began. Ruby takes a Monitor only in Monitor's own methods, and after a
-// wait for a condition variable (ext/monitor/monitor.c, 2.7 to 4.0). It takes a Mutex in Mutex's methods and after
-// such a wait. It also takes one in other C functions that have their own Mutex (io_binwrite in io.c, for example).
+// FitsLock reports whether a thread with this stack can wait for a lock of a kind ("Mutex" or "Monitor"). If it cannot,
+// the stack was read before the wait began. Ruby takes a Monitor only in Monitor's own methods, and after a wait for a
+// condition variable (ext/monitor/monitor.c, 2.7 to 4.0). It takes a Mutex in Mutex's methods, and after a wait for a
+// condition variable. Other C functions also take a Mutex (io_binwrite in io.c, for example).
 func FitsLock(dict *sampler.Dictionary, stack sampler.StackID, kind string) bool {
 	if stack == 0 {
 		return false
@@ -87,7 +88,7 @@ func FitsLock(dict *sampler.Dictionary, stack sampler.StackID, kind string) bool
 }
 
 // OnlyWaits reports whether a stack's innermost method only waits and makes no objects. Such a stack cannot be the
-// cause of a garbage collection. A method that reads, such as IO#gets, makes objects.
+// cause of a garbage collection. A method that reads, such as IO#gets, does not count, because it makes objects.
 func OnlyWaits(dict *sampler.Dictionary, stack sampler.StackID) bool {
 	if dict == nil || stack == 0 {
 		return false
@@ -106,7 +107,8 @@ func OnlyWaits(dict *sampler.Dictionary, stack sampler.StackID) bool {
 // hintTable finds the hints of stacks. It looks up each frame's label only once.
 type hintTable struct {
 	dict *sampler.Dictionary
-	// frames has, by FrameID, 1 + the index of the frame's hint in said. It is 0 if the frame was not looked up yet.
+	// frames is indexed by FrameID. It has 1 + the index of the frame's hint in said, or 0 if the frame was not looked
+	// up yet.
 	frames []uint8
 	said   []frameHint
 }

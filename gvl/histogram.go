@@ -6,7 +6,8 @@ import (
 )
 
 // A Histogram has histSub buckets for each power of two, so the error of a quantile is at most 1/histSub (3 %). The
-// first bucket has all durations under 1<<histMinBits ns, and the last one all from 1<<histMaxBits ns on.
+// first bucket has all durations below 1<<histMinBits ns. The last bucket has all durations of 1<<histMaxBits ns or
+// more.
 const (
 	histSub     = 32
 	histSubBits = 5
@@ -73,7 +74,8 @@ func (h *Histogram) AddBucket(bucket uint16, n int64) {
 
 func (h *Histogram) count(bucket uint16, n uint32) { h.countFrom(0, bucket, n) }
 
-// countFrom is count for a bucket whose cell is not before index i. It returns the cell's index.
+// countFrom does the same as count, but searches only from cell i on. The bucket's cell must not be before i. It
+// returns the cell's index.
 func (h *Histogram) countFrom(i int, bucket uint16, n uint32) int {
 	for end := len(h.cells); i < end; { // slices.BinarySearchFunc took most of the time here
 		if middle := int(uint(i+end) >> 1); h.cells[middle].bucket < bucket {
@@ -115,14 +117,15 @@ func (h *Histogram) clone() Histogram {
 // Count returns how many durations were counted, and the longest of them.
 func (h *Histogram) Count() (n, maxNS int64) { return h.n, h.maxNS }
 
-// Quantile returns the duration that a share q (0 to 1) of the durations did not exceed. It uses the nearest rank, and
-// rounds up to the edge of the bucket, but not above the longest duration.
+// Quantile returns the duration that a share q (0 to 1) of the durations did not exceed. It takes the duration at the
+// nearest rank, rounded up to the edge of its bucket. The result is never above the longest duration.
 func (h *Histogram) Quantile(q float64) int64 {
 	_, upper := h.quantile(q)
 	return upper
 }
 
-// quantile returns the edges of a quantile's bucket. For the highest rank, both are the longest duration.
+// quantile returns the edges of the bucket that contains a quantile. For the highest rank, both edges are the longest
+// duration.
 func (h *Histogram) quantile(q float64) (lower, upper int64) {
 	if h.n == 0 {
 		return 0, 0

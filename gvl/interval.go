@@ -13,10 +13,11 @@ type Interval struct {
 	Ractor sampler.RactorID
 	State  State
 	// Detail is the state's detail at the interval's end. A fact about a wait that became known late also applies to
-	// the wait's beginning. Reason is ReasonNotSampled if the interval is so long that the samples around it do not
-	// show the state.
+	// the beginning of the wait. If the interval is so long that the samples around it do not show the state, Reason is
+	// ReasonNotSampled.
 	Detail Detail
-	// Stack is zero if no stack was read. Serving is the request that the thread worked for, read with the stack.
+	// Stack is zero if no stack was read. Serving is the request that the thread worked for. It was read with the
+	// stack.
 	Stack   sampler.StackID
 	Serving sampler.Serving
 	// FromNS and ToNS are CLOCK_MONOTONIC in ns. ToNS is later than FromNS.
@@ -24,7 +25,8 @@ type Interval struct {
 	// ResolutionNS is the time between the two samples around the interval's beginning, in ns. It is zero if the
 	// beginning is known exactly.
 	ResolutionNS int64
-	// Slot is a small number that no other listed thread has. Consumers use it as the index of their records.
+	// Slot is a small number that no other listed thread has. Consumers use it as an index for what they store of a
+	// thread.
 	Slot int
 }
 
@@ -43,31 +45,32 @@ type Wait struct {
 	// the last sample.
 	FromNS, ToNS int64
 	InProgress   bool
-	// LeastNS and MostNS are bounds of the wait's length, in ns. The thread is known not to have run for LeastNS.
-	// MostNS is the longest time that samples allow. If the thread may have run unseen, this may be several waits.
+	// LeastNS and MostNS are bounds of the wait's length, in ns. LeastNS is the time for which the thread is known not
+	// to have run. MostNS is the longest wait that the samples allow. If the thread may have run unseen, the wait may
+	// in fact be several waits.
 	LeastNS, MostNS int64
-	// Cut is set if samples did not see the wait's beginning or end, so it can be longer than MostNS.
+	// Cut is set if samples did not see the wait's beginning or its end. The wait can then be longer than MostNS.
 	Cut bool
-	// Uncounted is set if the thread's counters were never read, so nothing proves how long the wait was.
+	// Uncounted is set if the thread's counters were never read. Nothing then proves how long the wait was.
 	Uncounted bool
-	// After is the state after which the wait came: what the thread did before it wanted the GVL. It is Unknown if no
-	// sample showed this.
+	// After is what the thread did before it wanted the GVL. It is Unknown if no sample showed this.
 	After State
-	// Before is the state that ended when the wait began. Its DurationNS is the state's length by samples.
+	// Before is the state that ended when the wait began. Its DurationNS is the length of this state as samples show
+	// it.
 	Before ThreadState
 	Slot   int
-	// Exact is set if both ends are known to the microsecond from changes (sampler.Change), or the beginning of a wait
-	// in progress. The fields below are zero if Exact is not set.
+	// Exact is set if changes of the GVL (sampler.Change) show both ends of the wait to the microsecond. For a wait in
+	// progress, they show its beginning. If Exact is not set, the fields below are zero.
 	Exact bool
-	// HandoverNS is the part of the wait from when the thread was chosen until it ran, in ns. Ruby up to 3.2 chooses
-	// no thread. There, the part begins when the last holder released the GVL. NoCPUNS is the part in which the thread
-	// was runnable without a CPU, in ns. The two can overlap.
+	// HandoverNS is the part of the wait between the choice of the thread as the next holder and its first run, in ns.
+	// Ruby up to 3.2 chooses no thread. There, the part begins when the last holder released the GVL. NoCPUNS is the
+	// part in which the thread was runnable without a CPU, in ns. HandoverNS and NoCPUNS can overlap.
 	HandoverNS, NoCPUNS int64
 	// FirstHolder held the GVL when the wait began, or was chosen to get it. LastHolder was the last holder before the
 	// wait ended. Each is zero if no thread held the GVL, or if no sample listed the holder.
 	FirstHolder, LastHolder sampler.ThreadID
-	// Stack is the thread's stack at the wait's end (sampler.Change.Stack), and also the stack of Before. If it is
-	// zero, Before has the stack that samples saw.
+	// Stack is the thread's stack at the wait's end (sampler.Change.Stack), and also the stack of Before. If Stack is
+	// zero, the stack of Before is the one that samples saw.
 	Stack sampler.StackID
 }
 
@@ -77,8 +80,8 @@ func (w *Wait) NS() int64 { return w.ToNS - w.FromNS }
 // Open reports whether the wait can be longer than the part that was seen.
 func (w *Wait) Open() bool { return w.InProgress || w.Cut }
 
-// SureNS returns for how long the thread certainly waited without a break, in ns. Without counters, it is the length
-// by samples.
+// SureNS returns for how long the thread certainly waited without a break, in ns. If its counters were not read, this
+// is the length that samples show.
 func (w *Wait) SureNS() int64 {
 	if w.Uncounted {
 		return w.NS()
@@ -86,11 +89,11 @@ func (w *Wait) SureNS() int64 {
 	return min(w.LeastNS, w.MostNS)
 }
 
-// Told returns the wait's length as texts show it.
+// Told returns the wait's length in the form that texts show: a number or a bound.
 func (w *Wait) Told() Bounded { return BoundedOf(min(w.LeastNS, w.MostNS), w.MostNS, w.Open()) }
 
 // SetBounds sets LeastNS and MostNS of a wait that ended at byNS at the latest. span is what samples show of the wait.
-// The samples have no gap since seenNS.
+// From seenNS on, there are samples without a gap.
 func (w *Wait) SetBounds(span *WaitSpan, byNS, seenNS int64) {
 	if w.Exact {
 		w.LeastNS, w.MostNS = w.NS(), w.NS()
@@ -112,17 +115,18 @@ func (w *Wait) SetBounds(span *WaitSpan, byNS, seenNS int64) {
 	}
 }
 
-// Unlisted describes the use of a GVL by threads that no sample has listed. Only changes show them (sampler.Changes).
+// Unlisted describes the use of a GVL by threads that no sample has listed, because they lived too short a time. Only
+// the records of changes show them (sampler.Changes).
 type Unlisted struct {
-	// Holds is set if such a thread holds the GVL. LockInterval.Thread is 0 then.
+	// Holds is set if a thread that no sample listed holds the GVL. LockInterval.Thread is then 0.
 	Holds bool
-	// Waiters is how many of LockInterval.Waiters are such threads.
+	// Waiters is how many of the threads in LockInterval.Waiters were listed by no sample.
 	Waiters int64
 }
 
-// LockInterval is a period in which one thread, or none, held a ractor's GVL, and the number of waiting threads did
-// not change. Unlike an Interval, it is delivered without waiting for late answers of the kernel, which do not change
-// it.
+// LockInterval is a period in which one thread, or none, held a ractor's GVL, and the number of waiting threads did not
+// change. An Interval is delivered only after late answers of the kernel. A LockInterval is delivered earlier, because
+// these answers do not change it.
 type LockInterval struct {
 	Ractor sampler.RactorID
 	// Thread is the holder, Stack its stack, and State how it held the GVL (Running, GC or Stalled). Thread is zero if
@@ -132,15 +136,15 @@ type LockInterval struct {
 	State  State
 	// Turn is the holder's stack in this hold. At first it is the stack with which the holder continued
 	// (sampler.Change.Resumes, or its whole Stack after a time slice). Later it is the stack that a sample read. It is
-	// zero if not known. In contrast, Stack can come from an earlier hold, so code that holds the GVL for long is seen
-	// more often. Use Stack for sums, and Turn for single events.
+	// zero if not known. Stack differs from Turn: it can come from an earlier hold, so code that holds the GVL for long
+	// is seen more often. Use Stack for sums, and Turn for single events.
 	Turn sampler.StackID
 	// Serving is the request that the holder worked for, read together with its stack.
 	Serving sampler.Serving
-	// GCReason is Detail.GCReason of a holder in state GC.
+	// GCReason is why the holder collects garbage (Detail.GCReason). It is set only if the holder is in state GC.
 	GCReason uint16
-	// Stopped is set if a signal or a debugger stopped the holder, or its cgroup is frozen. No code of the process is
-	// to blame then.
+	// Stopped is set if a signal or a debugger stopped the holder, or if its cgroup is frozen. In this case no code of
+	// the process is to blame for the waits.
 	Stopped  bool
 	Unlisted Unlisted
 	// Waiters is how many threads waited.
@@ -151,7 +155,7 @@ type LockInterval struct {
 // NS returns how long the interval is, in ns.
 func (i *LockInterval) NS() int64 { return i.ToNS - i.FromNS }
 
-// WaitNS returns the waiting time of all threads in the interval, in ns times threads.
+// WaitNS returns the waiting time of all threads in the interval together, in ns.
 func (i *LockInterval) WaitNS() int64 { return i.Waiters * i.NS() }
 
 // Blamed reports whether the holder counts as the cause of the waiting.
@@ -159,7 +163,7 @@ func (i *LockInterval) Blamed() bool { return i.Thread != 0 && !i.Stopped }
 
 // GCInterval is a period in which a thread was inside the collector.
 type GCInterval struct {
-	// Stack is the stack of the collecting thread, or of a holder of the GVL if the collecting thread is not known.
+	// Stack is the stack of the collecting thread. If this thread is not known, it is the stack of a holder of the GVL.
 	Stack        sampler.StackID
 	Mode         sampler.GCMode
 	FromNS, ToNS int64
@@ -178,15 +182,17 @@ type Tick struct {
 	Begun []int
 	// FromNS and ToNS are the times of the last sample and of this one. They are equal for the first sample.
 	FromNS, ToNS int64
-	// MidNS is the time between the two samples at which states of the last one end and states of this one begin.
+	// MidNS is the time at which the last sample's states end and this sample's states begin. It lies between the two
+	// samples.
 	MidNS int64
-	// First is set if there was no earlier sample. Gap is set if nothing is known of the time since the last one.
+	// First is set if there was no earlier sample. Gap is set if nothing is known of the time since the last sample.
 	First, Gap bool
 	// Exact is set if all changes of the GVL since the last sample are known.
 	Exact bool
 	// Stopped is set if a thread that holds a GVL is stopped by a signal or a debugger, or frozen by its cgroup.
 	Stopped bool
-	// Payer is the stack to which collection time counts from this sample on. PayerKnown is set if there is one.
+	// Payer is the stack to which the time of collections is charged from this sample on. PayerKnown is set if there is
+	// such a stack.
 	Payer      sampler.StackID
 	PayerKnown bool
 }
@@ -201,13 +207,14 @@ type Consumer interface {
 	Lock(*LockInterval)
 	// Collecting receives a period of garbage collection.
 	Collecting(*GCInterval)
-	// Ended reports that the thread of a slot has not been listed since atNS. All its intervals were delivered before.
+	// Ended reports that the thread with this slot has not been listed since atNS. All intervals of the thread were
+	// delivered before.
 	Ended(slot int, atNS int64)
 	// Tick receives a sample, after the intervals that became final with it.
 	Tick(*Tick)
 }
 
-// Ignore is a Consumer that ignores everything. A consumer embeds it to implement only some methods.
+// Ignore is a Consumer that ignores everything. A consumer that needs only some of the methods embeds Ignore.
 type Ignore struct{}
 
 func (Ignore) Interval(*Interval)     {}
@@ -217,7 +224,7 @@ func (Ignore) Collecting(*GCInterval) {}
 func (Ignore) Ended(int, int64)       {}
 func (Ignore) Tick(*Tick)             {}
 
-// Quality returns what the time since the last sample adds to the quality of figures.
+// Quality returns the numbers by which this tick changes the sampler.Quality of figures.
 func (k *Tick) Quality() sampler.Quality {
 	q := sampler.Quality{Samples: 1}
 	if k.Depth == sampler.StackTick {
@@ -248,8 +255,8 @@ func (k *Tick) Quality() sampler.Quality {
 	return q
 }
 
-// looked reports whether the sample read the stack of a thread without the GVL. A LockTick does this only for threads
-// that have begun something.
+// looked reports whether the sample read the stack of a thread without the GVL. A LockTick reads only the stacks of
+// threads that have begun something new.
 func (k *Tick) looked() bool {
 	for i := range k.Threads {
 		if k.Threads[i].Quality&sampler.StackFresh != 0 && !k.States[i].State.Held() {
@@ -273,7 +280,8 @@ func Ratio(a, b int64) float64 {
 	return float64(a) / float64(b)
 }
 
-// TopKey returns the key with the largest value, and this value. Of equal values it takes the smallest key.
+// TopKey returns the key with the largest value, and this value. If several values are equal, it takes the smallest
+// key.
 func TopKey[K cmp.Ordered](m map[K]int64) (key K, value int64) {
 	for k, v := range m {
 		if v > value || v == value && k < key {

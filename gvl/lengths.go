@@ -6,8 +6,9 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-// PlainParts decides when texts show a length as a plain number: if the two bounds differ by less than the upper one
-// divided by PlainParts. Then the upper bound is right to 6 %, about two buckets of a Histogram.
+// PlainParts decides when texts show a length as a plain number, without "≤" or "≥". They do so if the two bounds
+// differ by less than 1/PlainParts of the upper bound. The upper bound is then right to 6 %, about two buckets of a
+// Histogram.
 const PlainParts = 16
 
 // Bound is how a shown number relates to the true length: equal, upper bound or lower bound.
@@ -17,9 +18,9 @@ type Bound uint8
 const (
 	// Exactly means that the length is exact.
 	Exactly Bound = iota
-	// AtMost means that the number is an upper bound. What looks like one wait may be several.
+	// AtMost means that the number is an upper bound: what looks like one wait may be several waits.
 	AtMost
-	// AtLeast means that the number is a lower bound. The wait is in progress, or samples did not see one of its ends.
+	// AtLeast means that the number is a lower bound: the wait is in progress, or samples did not see one of its ends.
 	AtLeast
 )
 
@@ -71,8 +72,8 @@ func (f Bounded) Duration() string { return f.Bound.Sign() + units.Duration(f.NS
 // Prose returns the length for a sentence: "≤376 ms".
 func (f Bounded) Prose() string { return f.Bound.Sign() + units.ProseDuration(f.NS) }
 
-// BoundedOf returns a length between two bounds for texts. open is set if the true length may still grow, or was
-// longer than the part that was seen.
+// BoundedOf returns a length between two bounds in the form for texts. open is set if the true length may still grow,
+// or may be longer than the part that was seen.
 func BoundedOf(leastNS, mostNS int64, open bool) Bounded {
 	vague := mostNS-leastNS > mostNS/PlainParts
 	switch {
@@ -88,10 +89,10 @@ func BoundedOf(leastNS, mostNS int64, open bool) Bounded {
 type Lengths struct {
 	// least counts each wait by its lower bound, most by its upper bound, and likely by the estimate between samples.
 	least, likely, most Histogram
-	// sure counts each wait by its proven length, which certainly is not the sum of several waits (Wait.SureNS).
-	// Alarms use it.
+	// sure counts each wait by its proven length: for this time the thread certainly waited without a break
+	// (Wait.SureNS). Alarms use it.
 	sure Histogram
-	// open is the number of waits that can become longer.
+	// open is the number of waits that can be longer than the part that was seen.
 	open int64
 }
 
@@ -104,15 +105,16 @@ func (l *Lengths) Add(w *Wait) {
 	}
 }
 
-// AddBounds counts a length between two bounds. likelyNS is its estimate. All are in ns.
+// AddBounds counts a length between the bounds leastNS and mostNS. likelyNS is the estimate of the length. All are in
+// ns.
 func (l *Lengths) AddBounds(leastNS, likelyNS, mostNS int64) {
 	l.least.Add(leastNS)
 	l.likely.Add(likelyNS)
 	l.most.Add(mostNS)
 }
 
-// Least returns quantiles of the waits' lower bounds. The share 0.99 gives the length that 99 % of the waits did not
-// exceed. A result is zero if nothing is known.
+// Least returns quantiles of the waits' lower bounds. For the share 0.99, the result is the length that 99 % of the
+// waits did not exceed. A result is zero if nothing is known.
 func (l *Lengths) Least(shares ...float64) []Bounded {
 	out := make([]Bounded, len(shares))
 	for i, q := range shares {
@@ -155,19 +157,20 @@ func (l *Lengths) Likely() *Histogram { return &l.likely }
 // Sure returns the waits by the lengths that are proven, on which alarms are based.
 func (l *Lengths) Sure() *Histogram { return &l.sure }
 
-// Told returns, for each share, the length that this share of the waits did not exceed. shares must be ascending. The
-// results ascend with them.
+// Told returns, for each share, the length that this share of the waits did not exceed. shares must be ascending, and
+// the results are ascending as well.
 func (l *Lengths) Told(shares ...float64) []Bounded {
 	out := make([]Bounded, 0, len(shares))
 	for _, q := range shares {
 		least, _ := l.least.quantile(q)
 		most := l.most.Quantile(q)
-		// If waits can become longer, so can quantiles. A vague lower bound is shown only for the longest quantiles.
+		// If waits can become longer, quantiles can become longer too. A lower bound that is far from the upper one is
+		// shown only for the longest quantiles.
 		open := l.open > 0 && (most-least <= most/PlainParts || q*float64(l.most.n) > float64(l.most.n-l.open))
 		f := BoundedOf(least, most, open)
 		if n := len(out); n > 0 && f.NS < out[n-1].NS {
-			// Results must ascend, so a lower bound below the previous result is replaced. After an upper bound, the
-			// own upper bound says more than it does.
+			// Results must ascend, so a lower bound below the previous result is replaced. If the previous result is an
+			// upper bound, this quantile's own upper bound says more than the previous one.
 			if before := out[n-1]; before.Bound == AtMost {
 				f = Bounded{max(l.most.Quantile(q), before.NS), AtMost}
 			} else {
@@ -182,8 +185,8 @@ func (l *Lengths) Told(shares ...float64) []Bounded {
 // Quantile returns the length that a share q (0 to 1) of the waits did not exceed.
 func (l *Lengths) Quantile(q float64) Bounded { return l.Told(q)[0] }
 
-// Limits returns bounds of the length that a share q of the waits did not exceed, in ns. sureNS is the proven length,
-// for alarms.
+// Limits returns bounds of the length that a share q of the waits did not exceed, in ns. sureNS is the length that is
+// proven, for alarms.
 func (l *Lengths) Limits(q float64) (sureNS, leastNS, mostNS int64) {
 	sureNS, _ = l.sure.quantile(q)
 	leastNS, _ = l.least.quantile(q)

@@ -8,11 +8,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxChain limits the functions in a NativeChain. If there are more, it has the outermost and the innermost ones.
+// maxChain limits the functions in a NativeChain. If a stack has more functions, the chain has the outermost and the
+// innermost ones.
 const maxChain = 6
 
-// NativeLines returns a line for each C function, innermost first. Consecutive functions of one library without a name
-// share a line.
+// NativeLines returns a line of text for each C function, innermost first. If consecutive functions of one library have
+// no name, they share a line.
 func NativeLines(frames []sampler.NativeFrame) (lines []string) {
 	for i := 0; i < len(frames); {
 		f := &frames[i]
@@ -30,8 +31,8 @@ func NativeLines(frames []sampler.NativeFrame) (lines []string) {
 	return lines
 }
 
-// NativeChain returns the names of C functions, outermost first, as in "PQgetResult → poll". It leaves out functions
-// without a name, unless none has a name. It is "" if there are no functions.
+// NativeChain returns the names of C functions, outermost first: "PQgetResult → poll". It leaves out functions without
+// a name, unless no function has a name. It is "" if there are no functions.
 func NativeChain(frames []sampler.NativeFrame) string {
 	var names []string
 	for _, f := range slices.Backward(frames) {

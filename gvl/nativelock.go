@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// NativeLockPlace returns the name of the function that waits for a lock of C code, as "getaddrinfo [libc]". It is ""
-// if it is not known.
+// NativeLockPlace returns the name of the function that waits for a lock in C code: "getaddrinfo [libc]". It is "" if
+// the function is not known.
 func NativeLockPlace(l *sampler.NativeLock) string {
 	switch {
 	case l.Library == "":
@@ -18,7 +18,7 @@ func NativeLockPlace(l *sampler.NativeLock) string {
 	return l.Function + " [" + l.Library + "]"
 }
 
-// NativeLockHolder describes the holder of a lock of C code, as the end of a sentence. dict may be nil.
+// NativeLockHolder describes the holder of a lock in C code. The text is the end of a sentence. dict may be nil.
 func NativeLockHolder(l *sampler.NativeLock, dict *sampler.Dictionary) string {
 	switch {
 	case l.State == sampler.LockInherited && l.Owner != 0:

@@ -10,8 +10,8 @@ import (
 // nativeAskNS is the interval at which ddtop requests the native stacks of blocked threads, in ns.
 const nativeAskNS = 250_000_000
 
-// InNative reports whether C functions on a thread's stack can explain the state. This is so if the thread waits or
-// works in C code.
+// InNative reports whether C functions on a thread's stack can explain the state. They can if the thread waits or works
+// in C code.
 func (s State) InNative() bool {
 	switch s {
 	case IO, Lock, Native, Stalled:
@@ -24,7 +24,8 @@ func (s State) InNative() bool {
 type NativeStay struct {
 	// Stack is the thread's Ruby stack. Native is the same stack with the C functions.
 	Stack, Native sampler.StackID
-	// FromNS is the time of the first sample with these stacks. By its counters, the thread had no CPU until ToNS.
+	// FromNS is the time of the first sample with these stacks. The thread's counters show that it had no CPU until
+	// ToNS.
 	FromNS, ToNS int64
 
 	turns int64

@@ -2,8 +2,8 @@ package gvl
 
 import "strings"
 
-// AddLine returns code and its place ("reports.rb:41") for a text. The label of a template is its file already. For a
-// template, AddLine adds the line to the label and returns no place: "orders/_row.html.erb:4".
+// AddLine returns code and its place ("reports.rb:41") for a text. The label of a template already names its file. So
+// for a template, AddLine adds the line to the label and returns no place: "orders/_row.html.erb:4".
 func AddLine(code, place string) (string, string) {
 	label, rest := code, ""
 	if i := strings.Index(code, " → "); i >= 0 {

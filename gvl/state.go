@@ -3,20 +3,21 @@ package gvl
 // State is what a thread does at one time. A thread is always in exactly one State.
 type State uint8
 
-// The states, in the order of the screens and of stat's columns.
+// The states, in the order in which screens and the columns of ddtop stat show them.
 const (
 	// Unknown means that the evidence does not decide. Detail.Reason says why.
 	Unknown State = iota
 	// Running means that the thread holds the GVL and is not known to sleep in the kernel.
 	Running
-	// Stalled means that the thread holds the GVL and sleeps in the kernel. As proof, memory is read again after the
-	// kernel's answer.
+	// Stalled means that the thread holds the GVL and sleeps in the kernel. The proof is that memory, read again after
+	// the kernel's answer, still shows it as holder.
 	Stalled
 	// GC means that the thread holds the GVL and collects garbage.
 	GC
 	// Waiting means that the thread wants to run Ruby and cannot. Detail.Wait is the kind of wait.
 	Waiting
-	// Native means that the thread has released the GVL and is on a CPU, or waits for a CPU (StatNoCPU has that part).
+	// Native means that the thread has released the GVL and is on a CPU, or waits for a CPU. StatNoCPU has the time
+	// without a CPU.
 	Native
 	// IO means that the thread has released the GVL and waits for something outside the process: a descriptor, a child
 	// process, the resolution of a name.
@@ -32,8 +33,8 @@ const (
 	NumStates
 )
 
-// A stateRow has the names and colours with which screens and exports show a state, and its places in the orders of
-// states.
+// A stateRow has the names and colours with which screens and exports show a state. It also has the state's place in
+// each order of states.
 type stateRow struct {
 	name, short string
 	letter      byte
@@ -65,7 +66,7 @@ var states = [NumStates]stateRow{
 }
 
 var (
-	// ByUrgency is the order in which a group's states are counted on the screen, the worst first.
+	// ByUrgency is the order in which the screen lists the states of a group of threads, the worst first.
 	ByUrgency = ordered(func(r *stateRow) uint8 { return r.urgency })
 	// InBars is the order of the states within a bar on the screen.
 	InBars = ordered(func(r *stateRow) uint8 { return r.bar })
@@ -99,7 +100,7 @@ func (s State) Short() string { return s.row().short }
 // Letter returns the state's ASCII letter, for output that has no Unicode.
 func (s State) Letter() byte { return s.row().letter }
 
-// Glyph returns the character that stands for the state in the timeline.
+// Glyph returns the character that shows the state in the timeline.
 func (s State) Glyph() rune { return s.row().glyph }
 
 // Color returns the state's colour as 0xRRGGBB. It is 0 if the colour depends on the background.
@@ -117,7 +118,8 @@ func (s State) Held() bool { return s == Running || s == Stalled || s == GC }
 // Released reports whether a thread in this state neither holds the GVL nor wants it.
 func (s State) Released() bool { return s >= Native && s < NumStates }
 
-// Idle reports whether the state counts as rest. The wall-time flamegraph leaves out such threads by default.
+// Idle reports whether a thread in this state has nothing to do. The wall-time flamegraph leaves out such threads by
+// default.
 func (s State) Idle() bool { return s == Parked || s == Sleeping }
 
 // Works reports whether a thread in this state works, or wants to work but cannot. IO does not count, because a server
@@ -141,9 +143,10 @@ type WaitKind uint8
 const (
 	// WaitQueue means that the thread is in the ractor's queue for the GVL.
 	WaitQueue WaitKind = iota
-	// WaitHandover means that the thread is the next holder, but the operating system has not woken it yet.
+	// WaitHandover means that the thread is chosen as the next holder, but the operating system has not woken it yet.
 	WaitHandover
-	// WaitYield means that the thread has released the GVL after its time slice, or is new, and is about to queue.
+	// WaitYield means that the thread is about to join the queue: it has released the GVL after its time slice, or is
+	// new.
 	WaitYield
 	// WaitCPUSlot means that the thread may run but has no native thread (M:N), or waits at another ractor's GC
 	// barrier.

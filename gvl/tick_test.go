@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestLooksCount: if all changes are known, Looks counts samples that read the stack of a thread without the GVL.
-// Samples that read all stacks do not count.
+// TestLooksCount: if all changes of the GVL are known, Looks counts samples that read the stack of a thread without the
+// GVL. It does not count samples that read all stacks.
 func TestLooksCount(t *testing.T) {
 	fresh := []sampler.Thread{{Quality: sampler.StackFresh}}
 	for _, c := range []struct {

@@ -12,21 +12,21 @@ const (
 	WithinInterrupt = "a signal's handler or a finalizer, which has interrupted the program"
 )
 
-// maxWithinFrames limits the frames that wordsOf searches, from the innermost one.
+// maxWithinFrames limits how many frames wordsOf searches. It begins with the innermost frame.
 const maxWithinFrames = 2000
 
-// within finds the value of Detail.Within. It remembers the result for the last stack.
+// within finds the value of Detail.Within. It remembers the result for the last stack, to save work.
 type within struct {
 	stack sampler.StackID
 	root  bool
 	text  string
 }
 
-// wordsOf returns Detail.Within for the main thread. Normally the outermost frame is the program's file, <main>. If
-// the outermost frame is a block, Ruby runs a hook at the program's end, unless a fiber runs. There is one exception:
-// a process that a thread other than the main one has forked. There, the outermost frame is this thread's block, and
-// the stack has a call of fork. Some C functions never call a block (waitsAlone). If the stack shows a block as called
-// by such a function, Ruby has interrupted the function for a signal or a finalizer.
+// wordsOf returns Detail.Within for the main thread. Normally the outermost frame is the program's file, <main>. If the
+// outermost frame is a block, Ruby runs a hook at the program's end, unless a fiber runs. There is one exception: a
+// process forked by a thread other than the main one. In this process the outermost frame is a block of the forking
+// thread, and the stack has a call of fork. Some C functions never call a block (waitsAlone). If the stack shows that
+// such a function called a block, Ruby has interrupted the function for a signal or a finalizer.
 func (w *within) wordsOf(dict *sampler.Dictionary, t *sampler.Thread) string {
 	root := t.Bits&sampler.BitRootFiber != 0
 	if t.Stack == 0 || dict == nil || t.Quality&(sampler.StackFailed|sampler.StackPartial) != 0 {

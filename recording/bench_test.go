@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// minute is the number of ticks of a minute with a lock clock of 1 kHz. Every tenth tick reads all stacks.
+// minute is the number of ticks in a minute if the lock clock has 1 kHz. Every tenth tick reads all stacks.
 const minute = 60_000
 
 // TestSizeOfAMinute: a minute of 100 threads, with stacks at 100 Hz and a lock clock of 1 kHz, takes less than 2 MB.
@@ -64,7 +64,8 @@ func samplesOf(n, threads int) (*generator, []*sampler.Sample) {
 	return g, out
 }
 
-// feed calls one with each sample, again and again. Each round is later than the one before.
+// feed calls one with each sample, in rounds without end. The times of each round are later than those in the round
+// before.
 func feed(b *testing.B, samples []*sampler.Sample, one func(*sampler.Sample) error) {
 	b.Helper()
 	span := samples[len(samples)-1].TimeNS - samples[0].TimeNS + 1e6
@@ -98,7 +99,7 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// BenchmarkEncode measures Append without the work that is done once per second.
+// BenchmarkEncode measures Append, but not the work that Append does only once per second.
 func BenchmarkEncode(b *testing.B) {
 	_, samples := samplesOf(1000, 100)
 	e := newEncoder(false)
@@ -116,7 +117,7 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
-// BenchmarkWrite measures a Writer's part of the sampling goroutine, while the compression runs in parallel.
+// BenchmarkWrite measures the work of a Writer in the sampling goroutine. Another goroutine compresses in parallel.
 func BenchmarkWrite(b *testing.B) {
 	g, samples := samplesOf(4000, 100)
 	w, err := NewWriter(io.Discard, testProcess, g.d)
@@ -145,7 +146,7 @@ func filled(b *testing.B, n int) *History {
 	return h
 }
 
-// BenchmarkRange reads 30 s of 100 threads from the history. ns/op is for all of this.
+// BenchmarkRange reads 30 s of 100 threads from the history. ns/op is the time for the whole 30 s.
 func BenchmarkRange(b *testing.B) {
 	h := filled(b, 32000)
 	_, last := h.Span()
@@ -171,7 +172,7 @@ func BenchmarkAt(b *testing.B) {
 	}
 }
 
-// tenMinutes writes a recording of ten minutes of 100 threads. It repeats the samples of one minute ten times.
+// tenMinutes writes a recording of ten minutes with 100 threads. It repeats the samples of one minute ten times.
 func tenMinutes(b *testing.B) []byte {
 	b.Helper()
 	g, samples := samplesOf(minute, 100)

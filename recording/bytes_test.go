@@ -16,13 +16,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// bytesGolden has a line for each recording under testdata. The line is the size and the hash of its samples when they
-// are written again, before the compression.
+// bytesGolden has a line for each recording under testdata. The line has the size and the hash of its samples after
+// they are read and written again, before compression.
 const bytesGolden = "testdata/bytes.golden"
 
-// TestBytes reads each recording under testdata and writes it again. The bytes must be the same as when the first build
-// of the present version wrote them. The test does the same with samples that have every field, and many more changes
-// than the recordings.
+// TestBytes reads each recording under testdata and writes it again. The bytes must be the same as those that the first
+// build of the present version wrote. The test does the same with samples that have every field, and many more changes
+// of the GVL than the recordings.
 func TestBytes(t *testing.T) {
 	written := make(map[string]string)
 	files, err := filepath.Glob("testdata/*.ddtop")

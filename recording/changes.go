@@ -12,22 +12,23 @@ import (
 const (
 	// maxRecent limits the length of changesState.recent. A change names its thread by the index in this list.
 	maxRecent = 128
-	// changesUnit is the unit of the times of changes, in ns. It is used if all times of a sample are whole multiples
-	// of it, as they are for a live process.
+	// changesUnit is the unit of the times of changes, in ns. It is used if all times in a sample are multiples of it,
+	// as in samples of a live process.
 	changesUnit = 100
 )
 
-// changesState is what the next changes of the GVL are predicted from. Files have only what differs from the
-// prediction.
+// changesState is the data from which the next changes of the GVL are predicted. A file contains only what differs from
+// the prediction.
 type changesState struct {
 	// toNS is the previous sample's ToNS. It is zero if that sample had no changes.
 	toNS int64
-	// begun is true if the block has had changes. complete is true if threads holds the state of each thread at toNS.
-	// Otherwise threads holds only the threads that have changed since a gap.
+	// begun is true if the block has had changes. complete is true if threads has the state of each thread at toNS. If
+	// it is false, threads has only the threads that have changed since a gap.
 	begun, complete bool
-	// threads are the living threads, by the id of their native thread. A native thread runs one of them at a time.
+	// threads are the living threads, by the ID of their native thread. Each native thread runs one Ruby thread at a
+	// time.
 	threads map[int32]*changing
-	// recent are the threads that changed last, the latest first.
+	// recent has the threads with the latest changes, the latest first.
 	recent []*changing
 	list   []sampler.Change // memory of a decoder, reused for the changes of each sample
 	// listed is the total number of changes in the samples of the block.
@@ -41,28 +42,30 @@ type changing struct {
 	state  sampler.GVLState
 	// known is true if the thread is one of changesState.threads.
 	known bool
-	// next is, for each state, the state that followed it last time in this thread. It is likely to follow again.
+	// next is, for each state of this thread, the state that last followed it. The same state is likely to follow
+	// again.
 	next [sampler.GVLHeld + 1]sampler.GVLState
 }
 
-// usualNext is the state that usually follows another state. A thread is released, waits and holds the GVL in turn.
+// usualNext is, for each state, the state that usually follows it. A thread releases the GVL, waits for it and holds
+// it, in turn.
 var usualNext = [sampler.GVLHeld + 1]sampler.GVLState{
 	sampler.GVLGone: sampler.GVLQueued, sampler.GVLReleased: sampler.GVLQueued, sampler.GVLQueued: sampler.GVLChosen,
 	sampler.GVLChosen: sampler.GVLHeld, sampler.GVLHeld: sampler.GVLReleased,
 }
 
-// Bits of the flags of a sample's changes.
+// These are the flags of a sample's changes, one bit each.
 const (
 	changesFresh = 1 << iota // this bit is the value of Fresh
 	changesFine              // times are in ns, not in changesUnit
 	changesFrom              // FromNS is not the previous sample's ToNS
 	changesTo                // ToNS is not TimeNS
-	// the states at FromNS follow, for readers of this block that have not read the one before
+	// the states at FromNS follow, for readers that read this block without the block before
 	changesStates
 )
 
-// Bits of a change. The bits above them are the index of the thread in changesState.recent plus one, or zero if the
-// thread's ID follows.
+// These are bits of the number that begins a change. The higher bits are the index of the thread in changesState.recent
+// plus one, or zero if the thread's ID follows.
 const (
 	changeNoCPU = 1 << iota // NoCPUNS is not 0
 	changeOdd               // the state is not the likely one, or the change is doubtful
@@ -70,8 +73,8 @@ const (
 	changeBits  = iota
 )
 
-// The state of an odd change is written as a number. The bit oddDoing in it means that Doing follows (since version
-// 7).
+// oddDoing is a bit in the number that has the state of an odd change (changeOdd). It means that Doing follows (since
+// version 7).
 const oddDoing = 1 << 4
 
 // checkChanges returns an error for changes that a reader would refuse.
@@ -90,7 +93,7 @@ func checkChanges(c *sampler.Changes) error {
 }
 
 // reset prepares for a new block. An encoder keeps what it knows of the threads. If the new block has changes, it
-// writes this knowledge before them.
+// writes these states before the changes.
 func (st *changesState) reset() {
 	st.recent, st.begun, st.listed = st.recent[:0], false, 0
 }
@@ -104,8 +107,8 @@ func (st *changesState) forget() {
 	clear(st.threads)
 }
 
-// find returns a thread and its index in recent, or -1 if the thread is not in recent. If the thread is not known,
-// find returns a new one. The method move later adds it to threads and recent.
+// find returns a thread and its index in recent, or -1 if the thread is not in recent. If the thread is not known, find
+// returns a new one. move later adds the new thread to threads and recent.
 func (st *changesState) find(thread sampler.ThreadID, tid int32) (*changing, int) {
 	t := st.threads[tid]
 	if t == nil || t.thread != thread {
@@ -137,7 +140,7 @@ func (st *changesState) move(t *changing, at int, state sampler.GVLState) {
 	}
 }
 
-// know adds a thread. It replaces a thread that had the same native thread before.
+// know adds a thread to threads. If another thread had the same native thread before, it is replaced.
 func (st *changesState) know(t *changing) {
 	if before := st.threads[t.tid]; before != nil {
 		before.known = false
@@ -146,8 +149,8 @@ func (st *changesState) know(t *changing) {
 }
 
 // changes writes the changes of the GVL in a sample, or reads them if w.reading is true. It is called only if all
-// changes since the sample before are known, even if there were none. First come flags and times. Then comes each
-// change: its thread, its state if it is not the likely one, and its times.
+// changes since the sample before are known, even if there were none. The order is: flags, times, and then each change
+// with its thread, its state if it is not the likely one, and its times.
 func (w *wire) changes(next *sampler.Changes) sampler.Changes {
 	st := &w.changed
 	scale := int64(changesUnit)
@@ -175,7 +178,8 @@ func (w *wire) changes(next *sampler.Changes) sampler.Changes {
 		c.ToNS += w.time(next.ToNS - w.sample.TimeNS)
 	}
 	states := flags&changesStates != 0
-	// If the states do not follow, a reader knows no threads from here on. So the writer forgets them as well.
+	// If the states do not follow, a reader knows no thread's state from here on. So the writer must forget the states
+	// as well.
 	if (flags&changesFrom != 0 || c.Fresh) && (w.reading || !states) {
 		st.forget()
 	}
@@ -228,7 +232,7 @@ func (st *changesState) noChanges() {
 	}
 }
 
-// change writes or reads a change without its time. When writing, it leaves x unchanged, because others may read x.
+// change writes or reads a change without its time. When it writes, it does not modify x, because others may read x.
 func (w *wire) change(x *sampler.Change, scale int64) {
 	c, st := &w.c, &w.changed
 	var t *changing
@@ -361,17 +365,17 @@ func (st *changesState) sorted() []*changing {
 	return list
 }
 
-// joint is where a receiver's knowledge of the changes of the GVL ends.
+// joint is the time up to which a receiver knows the changes of the GVL.
 type joint struct {
-	// toNS is ToNS of the last sample that the receiver has. begun is true if there is such a sample, or if the
+	// toNS is ToNS of the last sample that the receiver has. begun is true if the receiver has such a sample, or if the
 	// recording begins with the next sample.
 	toNS  int64
 	begun bool
 }
 
-// join replaces the changes of the first sample that a receiver gets, if the receiver lacks the changes just before
-// it. They are replaced by the state of each thread at the sample's ToNS, which later changes continue. If these
-// states are not known, the sample gets no changes.
+// join changes the first sample that a receiver gets, if the receiver lacks the changes just before it. The changes of
+// this sample are replaced by the state of each thread at the sample's ToNS. Later changes continue from these states.
+// If the states are not known, the sample gets no changes.
 func (d *decoder) join(j joint) {
 	c, st := &d.sample.Changes, &d.changed
 	if !c.Known() || c.Fresh || c.FromNS == j.toNS || j.begun && !st.complete {

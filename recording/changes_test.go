@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// statesAt returns the state of each thread at the end of the changes of sample i, from all changes before. ok is false
-// if some changes are missing, so that the states are not known.
+// statesAt returns the state of each thread after the changes of sample i, computed from all changes up to there. ok is
+// false if the states are not known, because some changes are missing.
 func statesAt(all []resolved, i int) (list []sampler.Change, ok bool) {
 	states, before := map[int32]sampler.Change{}, int64(0)
 	for _, s := range all[:i+1] {
@@ -37,8 +37,9 @@ func statesAt(all []resolved, i int) (list []sampler.Change, ok bool) {
 	return list, ok
 }
 
-// joined returns sample i for a reader that has all changes up to beforeNS, but none from there to this sample. begun
-// is true if the reader began at the begin of the recording. It is false if it reads only a part.
+// joined returns what a reader must get for sample i, if it has all changes up to beforeNS but none between beforeNS
+// and this sample. begun is true if the reader began at the beginning of the recording. It is false if it reads only a
+// part.
 func joined(all []resolved, i int, beforeNS int64, begun bool) resolved {
 	s := all[i]
 	c := &s.sample.Changes
@@ -53,7 +54,8 @@ func joined(all []resolved, i int, beforeNS int64, begun bool) resolved {
 	return s
 }
 
-// lockSamples makes n samples, 100 per second, with the changes of a GVL. The first sample is fresh.
+// lockSamples makes n samples, 100 per second, with the changes of a GVL. The first sample has the states of all
+// threads (Fresh).
 func lockSamples(m *lockModel, n int) []*sampler.Sample {
 	var list []*sampler.Sample
 	last := int64(1e15)
@@ -67,7 +69,7 @@ func lockSamples(m *lockModel, n int) []*sampler.Sample {
 	return list
 }
 
-// TestHistoryAfter: reading the history piece by piece gives the same changes as reading all of it at once.
+// TestHistoryAfter: if the history is read piece by piece, the changes are the same as if all of it is read at once.
 func TestHistoryAfter(t *testing.T) {
 	m := newLockModel(3)
 	for range 20 {
@@ -104,8 +106,8 @@ func TestHistoryAfter(t *testing.T) {
 	compare(t, "after what was no sample's time", got, want[300:])
 }
 
-// TestPartsStandAlone: the screen and record --when write a part of a recording as a recording of its own. The part has
-// the states and all changes of its time. So has a part of the part.
+// TestPartsStandAlone: the screen and record --when write a part of a recording as a new recording. The part must have
+// the states of all threads, and all changes of its time. A part of the part must have the same.
 func TestPartsStandAlone(t *testing.T) {
 	m := newLockModel(4)
 	for range 200 { // more than are remembered as recent
@@ -141,7 +143,7 @@ func TestPartsStandAlone(t *testing.T) {
 	compare(t, "part of it", got, append([]resolved{joined(want, 700, 0, false)}, want[701:800]...))
 }
 
-// TestThreadsOfChanges: a block names the threads of its changes, even if no sample lists them.
+// TestThreadsOfChanges: a block has the names of all threads in its changes, even if no sample lists these threads.
 func TestThreadsOfChanges(t *testing.T) {
 	d := sampler.NewDictionary()
 	d.SetThread(sampler.ThreadInfo{ID: 7, Name: "short", HasName: true})
@@ -170,7 +172,8 @@ func TestThreadsOfChanges(t *testing.T) {
 	compare(t, "both", readAll(t, r), want)
 }
 
-// TestRefusedChanges: changes that could not be read again are not written. The recording goes on with the next sample.
+// TestRefusedChanges: if changes could not be read again, the Writer does not write them. The recording continues with
+// the next sample.
 func TestRefusedChanges(t *testing.T) {
 	w, err := NewWriter(io.Discard, testProcess, sampler.NewDictionary())
 	if err != nil {
@@ -203,7 +206,8 @@ func TestRefusedChanges(t *testing.T) {
 	}
 }
 
-// TestLyingChanges: crafted changes are refused with an error, or they are changes that a recording may have.
+// TestLyingChanges: changes that were made by hand are either refused with an error, or are such as a recording may
+// have.
 func TestLyingChanges(t *testing.T) {
 	head := func(flags uint64, rest ...uint64) *craft {
 		return new(craft).uints(append([]uint64{sampleChanges, 0, flags}, rest...)...)
@@ -248,8 +252,8 @@ func TestLyingChanges(t *testing.T) {
 	}
 }
 
-// TestLyingChangesWork: a block of some KB can list changes without end. Reading it stops after a bounded number, in
-// bounded memory.
+// TestLyingChangesWork: a crafted block of some KB can contain a huge number of changes. Reading it must stop after a
+// limited number, and take limited memory.
 func TestLyingChangesWork(t *testing.T) {
 	structure := new(craft)
 	times := new(craft)
@@ -282,8 +286,8 @@ func TestLyingChangesWork(t *testing.T) {
 	}
 }
 
-// TestSizeOfChanges: at 15,000 or 20,000 changes per second, each change takes at most 4 bytes before the compression,
-// and less after.
+// TestSizeOfChanges: at 15,000 or 20,000 changes per second, each change takes at most 4 bytes before compression, and
+// less after compression.
 func TestSizeOfChanges(t *testing.T) {
 	if raceDivisor > 1 {
 		t.Skip("a size, which the race detector has nothing to do with")

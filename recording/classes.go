@@ -7,12 +7,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Allocations by class are an estimate (sampler.AllocClasses), so they are written rounded. Numbers of objects are
-// rounded to one part in objectParts, the sums of squares to a float32. The totals are rounded before their
-// differences are written, so rounding errors do not add up.
+// Allocations by class are an estimate (sampler.AllocClasses), so they are rounded before they are written. Numbers of
+// objects are rounded to 1/objectParts of an object, and the sums of squares to a float32. The totals are rounded, and
+// not their differences, so rounding errors do not add up.
 const objectParts = 1024
 
-// maxObjects limits a number of objects, in parts. A float64 cannot add single objects to larger sums anyway.
+// maxObjects limits a number of objects, in parts of an object. A float64 with a larger sum could not count single
+// objects.
 const maxObjects = 1 << 62
 
 // classFigures are the written figures of one class, or of all classes together.
@@ -21,7 +22,7 @@ type classFigures struct {
 	squares, products uint32 // bits of a float32
 }
 
-// classState is the previous estimate of a block. The next one is written as its difference from this.
+// classState is the previous estimate in a block. The next estimate is written as the difference to it.
 type classState struct {
 	instants, seen uint64
 	all            classFigures
@@ -48,7 +49,7 @@ func (f *classFigures) values() (objects, squares, products float64) {
 	return float64(f.objects) / objectParts, float64(math.Float32frombits(f.squares)), float64(math.Float32frombits(f.products))
 }
 
-// checkClasses returns an error for an estimate that a reader would refuse.
+// checkClasses returns an error for an estimate that a reader would refuse to read.
 func checkClasses(a *sampler.AllocClasses) error {
 	if a != nil && len(a.Classes) > sampler.MaxAllocClasses {
 		return fmt.Errorf("%w: allocations of %d classes in a sample", errLimit, len(a.Classes))
@@ -57,9 +58,9 @@ func checkClasses(a *sampler.AllocClasses) error {
 }
 
 // allocClasses writes or reads an estimate: the number of classes plus one (zero if there is no estimate), the totals,
-// and each class in order. A class of the previous estimate is named by how far it has moved in the list. If its
-// figures have changed, their differences follow. A new class has its name and its figures. Reading makes a new
-// object, because callers may have kept the previous one.
+// and each class in order. A class of the previous estimate is identified by how far it has moved in the list. If its
+// figures have changed, their differences follow. A new class has its name and its figures. When reading, allocClasses
+// makes a new object, because callers may have kept the previous one.
 func (w *wire) allocClasses(a *sampler.AllocClasses) *sampler.AllocClasses {
 	c, st := &w.c, &w.classes
 	var next sampler.AllocClasses
@@ -131,7 +132,8 @@ func (st *classState) index() {
 	}
 }
 
-// classRef encodes how far a class has moved in the list, and whether its figures have changed. A new class has 0.
+// classRef encodes two facts in a number: how far a class has moved in the list, and whether its figures have changed.
+// For a new class the number is 0.
 func classRef(moved int, changed bool) uint64 {
 	return (zigzag(int64(moved))<<1 | bit(changed, 1)) + 1
 }
@@ -145,7 +147,7 @@ func (w *wire) classFigures(f *classFigures, next classFigures) {
 	}
 }
 
-// float writes or reads the bits of a float32, as the difference to *f. The number must be finite and not negative.
+// float writes or reads the bits of a float32, as the difference to *f. The float32 must be finite and not negative.
 func (w *wire) float(f *uint32, next uint32) {
 	n := int64(*f) + w.count(int64(next)-int64(*f))
 	if w.reading && (n < 0 || n >= int64(math.Float32bits(float32(math.Inf(1))))) {

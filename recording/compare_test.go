@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// resolved is a sample with the values of its IDs.
+// resolved is a sample together with the values to which its IDs refer.
 type resolved struct {
 	sample  sampler.Sample
 	stacks  []uint64 // hashes of all fields of the stacks' frames
@@ -24,7 +24,7 @@ type resolved struct {
 	threads []sampler.ThreadInfo
 }
 
-// stackHashes keeps the hashes of a Dictionary's stacks.
+// stackHashes caches the hashes of a Dictionary's stacks.
 type stackHashes struct {
 	d    *sampler.Dictionary
 	byID map[sampler.StackID]uint64
@@ -120,7 +120,7 @@ func resolve(s *sampler.Sample, h *stackHashes) resolved {
 	return out
 }
 
-// asWritten returns what a recording keeps of a sample. The kernel's figures are in µs, rounded up. Estimates of
+// asWritten returns a sample as a recording keeps it: the kernel's figures are rounded up to µs, and estimates of
 // allocations are rounded.
 func asWritten(s *sampler.Sample) *sampler.Sample {
 	up := func(ns *int64) {
@@ -155,7 +155,7 @@ func asWritten(s *sampler.Sample) *sampler.Sample {
 // rounded returns a number of objects as a recording keeps it, in units of 1/1024.
 func rounded(objects float64) float64 { return math.Round(objects*1024) / 1024 }
 
-// record writes n samples. It returns the file, and what was written.
+// record writes n samples to a recording. It returns the file, and the samples that were written.
 func record(t testing.TB, n int, next func() *sampler.Sample, d *sampler.Dictionary, end *sampler.End) ([]byte, []resolved) {
 	t.Helper()
 	var buf bytes.Buffer

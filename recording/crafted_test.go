@@ -13,7 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// craft makes the contents of a block by hand. The framing is valid, whatever the tables contain.
+// craft makes the contents of a block by hand, to test malicious files. The block's header is valid, whatever the
+// tables contain.
 type craft struct{ b []byte }
 
 // uints appends numbers.
@@ -38,15 +39,15 @@ func (c *craft) times(n int, values ...byte) *craft {
 	return c
 }
 
-// oneOfEach begins a block with the tables of strings, frames, nodes, stacks, peers, threads, requests and texts. They
-// hold one string, one frame and one stack.
+// oneOfEach begins a block with the tables of strings, frames, nodes, stacks, peers, threads, requests and texts. The
+// tables have one string, one frame and one stack.
 func (c *craft) oneOfEach() *craft {
 	c.uints(1).texts("x")
 	c.uints(1, 0, 1, 1, 1, 0, 0, 0) // a frame; each of its strings is the first one
 	return c.uints(1, 0, 0, 1, 1, 0, 0, 0, 0, 0)
 }
 
-// frames appends a table of n frames. Each is at another line.
+// frames appends a table of n frames. Each frame is at a different line.
 func (c *craft) frames(n int) *craft {
 	c.uints(uint64(n), 0, 1, 1, 1, 0, 0, 0)
 	for i := range n - 1 {
@@ -55,15 +56,15 @@ func (c *craft) frames(n int) *craft {
 	return c
 }
 
-// samples ends a block with its streams. The first is the structure. The others are zeros, enough for each number that
-// the structure needs.
+// samples ends a block with its streams of numbers. The first stream is the structure. The others consist of zeros:
+// enough for each number that the structure needs.
 func (c *craft) samples(structure []byte, zeros int) *craft {
 	c.uints(uint64(len(structure)), uint64(zeros))
 	c.b = append(c.b, structure...)
 	return c.times(2*zeros, 0)
 }
 
-// craftFile makes a recording of compressed blocks. The header of each block claims the given number of samples.
+// craftFile makes a recording of compressed blocks. Each block's header claims to have the given number of samples.
 func craftFile(t testing.TB, samples uint32, blocks ...*craft) []byte {
 	t.Helper()
 	comp, err := compressor()
@@ -78,9 +79,9 @@ func craftFile(t testing.TB, samples uint32, blocks ...*craft) []byte {
 	return b
 }
 
-// most returns how many bytes may be allocated in all to read a recording, including memory that is freed meanwhile.
-// This is the uncompressed size of each block, and a multiple of it for the data made from it. The limits of the
-// block's tables bound this data.
+// most returns how many bytes may be allocated in total to read a recording, including memory that is freed meanwhile.
+// The sum has two parts: the uncompressed size of each block, and a multiple of it for the data made from it. The
+// limits of the block's tables bound this data.
 func most(file []byte) uint64 {
 	sum := uint64(32<<20) + uint64(len(file))
 	for at := fileHeader; at+blockHeader <= len(file); {
@@ -99,7 +100,7 @@ func most(file []byte) uint64 {
 	return sum
 }
 
-// allocated returns how many bytes f allocates on the heap in all.
+// allocated returns how many bytes f allocates on the heap in total.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -108,8 +109,9 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// TestLyingCounts: a file of some KB can have tables that claim millions of elements, or hold them. Reading it takes no
-// more memory than most allows. If a file is refused, the error names the place.
+// TestLyingCounts: a crafted file of some KB can have tables that claim to have millions of elements, or really have
+// them. Reading it must take no more memory than most allows. If a file is refused, the error names the place in the
+// file.
 func TestLyingCounts(t *testing.T) {
 	rubytest.Long(t)
 	const many = 60_000_000
@@ -152,7 +154,7 @@ func TestLyingCounts(t *testing.T) {
 	}
 }
 
-// TestLyingHeaders: ddtop does not trust the size in a block's header. It refuses a description that is too large.
+// TestLyingHeaders: ddtop does not trust the size in a block's header, and refuses a block of JSON that is too large.
 func TestLyingHeaders(t *testing.T) {
 	process := appendBlock(appendFileHeader(nil), header{kind: kindProcess, raw: 2}, []byte("{}"))
 	comp, err := compressor()
@@ -180,7 +182,7 @@ func TestLyingHeaders(t *testing.T) {
 			t.Errorf("%s: %d MB for a block that holds nothing", name, got>>20)
 		}
 	}
-	// Megabytes of JSON are refused as the description of a process.
+	// A description of a process is JSON. It is refused if it has megabytes.
 	list := append(append([]byte(`{"CommandLine":[""`), bytes.Repeat([]byte(`,""`), maxDescription/3)...), "]}"...)
 	file := appendBlock(appendFileHeader(nil), header{kind: kindProcess, raw: uint32(len(list))}, list)
 	if _, err := NewReader(bytes.NewReader(file), int64(len(file)), "lies.ddtop"); !errors.Is(err, errDamaged) ||
@@ -189,8 +191,8 @@ func TestLyingHeaders(t *testing.T) {
 	}
 }
 
-// TestLyingWork: a block of some KB has 131,072 samples, and each lists 131,072 threads. Reading it stops after a
-// bounded number of threads.
+// TestLyingWork: a crafted block of some KB has 131,072 samples, and each sample lists 131,072 threads. Reading it must
+// stop after a limited number of threads.
 func TestLyingWork(t *testing.T) {
 	b := new(craft).uints(sampleThreadList, 0, 0, maxThreads).times(maxThreads, 2)
 	structure := binary.AppendUvarint(b.b, maxThreads) // no thread has changed

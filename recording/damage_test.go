@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestTruncated cuts a file at about 150 lengths. All blocks before the cut can be read.
+// TestTruncated cuts off a file at about 150 different lengths. All blocks before the cut can still be read.
 func TestTruncated(t *testing.T) {
 	g := newGenerator(8)
 	file, want := record(t, 150, g.wild, g.d, nil)
@@ -48,7 +48,7 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// TestFlippedBits flips a bit of one byte. Only the block of this byte is lost.
+// TestFlippedBits changes one bit of a file. Only the block with this bit is lost.
 func TestFlippedBits(t *testing.T) {
 	g := newGenerator(9)
 	file, want := record(t, 150, g.wild, g.d, nil)
@@ -157,9 +157,9 @@ func (r *readCounter) ReadAt(b []byte, at int64) (int, error) {
 	return n, err
 }
 
-// TestResyncReadsOnce: a reader that searches for the next block reads the skipped bytes once or twice. The skipped
-// bytes are zeros, many magics without a header, or headers that promise a block each. The reader finds the block
-// behind them.
+// TestResyncReadsOnce: after damage, a reader searches for the next block. It must read each skipped byte at most
+// twice, and find the block behind the damage. The skipped bytes are zeros, the beginnings of many blocks without a
+// header, or many headers that each claim to have a block.
 func TestResyncReadsOnce(t *testing.T) {
 	g := newGenerator(10)
 	file, want := record(t, 150, g.wild, g.d, nil)

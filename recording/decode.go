@@ -23,7 +23,7 @@ func (d *decoder) peekTime() (ns int64, ok bool) {
 	return ns, flags.err == nil && ahead.err == nil
 }
 
-// skipTo reads the samples up to the last one at or before t. ok is false if there is none.
+// skipTo reads samples up to the last one with a time of at most t. ok is false if there is no such sample.
 func (d *decoder) skipTo(t int64) (ok bool) {
 	for {
 		ns, more := d.peekTime()
@@ -34,8 +34,8 @@ func (d *decoder) skipTo(t int64) (ok bool) {
 	}
 }
 
-// inRange calls fn with the samples in [t0, t1). It stops before the first sample at or after t1. j says up to which
-// time the receiver knows the changes of the GVL. inRange updates j.
+// inRange calls fn with the samples in [t0, t1). It stops before the first sample at or after t1. j is the time up to
+// which the receiver knows the changes of the GVL. inRange updates j.
 func (d *decoder) inRange(t0, t1 int64, j *joint, fn func(*sampler.Sample)) error {
 	for first := true; ; {
 		if ns, ok := d.peekTime(); ok && ns >= t1 || !d.next() {
@@ -52,7 +52,8 @@ func (d *decoder) inRange(t0, t1 int64, j *joint, fn func(*sampler.Sample)) erro
 	}
 }
 
-// next reads one sample into d.sample. ok is false at the end of the block, and after an error, which d.err returns.
+// next reads one sample into d.sample. ok is false at the end of the block, and after an error. d.err returns the
+// error.
 func (d *decoder) next() (ok bool) {
 	if !d.c.more() {
 		return false

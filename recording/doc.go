@@ -1,32 +1,32 @@
-// Package recording stores a stream of Samples: in a file, and in memory as the history that the screen scrubs through.
-// Both hold the same blocks.
+// Package recording stores a stream of Samples in two places: in a file, and in memory as the history through which the
+// user moves on the screen. File and memory use the same blocks.
 //
 // # The file
 //
 // A file begins with a header of 16 bytes: the magic "ddtoprec", the version as a 32-bit number, 32 reserved bits. Then
 // come blocks, which are only appended. All fixed-size numbers are little endian. A block begins with 48 bytes:
 //
-//	 0  magic "ddtb"
-//	 4  kind: 1 process, 2 samples, 3 end, 4 note; a reader skips others
-//	 5  flags: bit 0: the data is compressed (zstd); bit 1: IDs belong to a Dictionary in memory (never in a file)
-//	 6  two reserved bytes, 0
-//	 8  length of the data as stored, 32 bits
-//	12  length of the data uncompressed, 32 bits
+//	 0  magic "ddtb".
+//	 4  kind: 1 process, 2 samples, 3 end, 4 note; a reader skips others.
+//	 5  flags: bit 0: the data is compressed (zstd); bit 1: IDs belong to a Dictionary in memory (never in a file).
+//	 6  two reserved bytes, 0.
+//	 8  length of the data as stored, 32 bits.
+//	12  length of the data uncompressed, 32 bits.
 //	16  TimeNS of the first and
-//	24  of the last sample, 64 bits each
-//	32  number of samples, 32 bits
-//	36  8 reserved bytes, 0
-//	44  CRC-32C of these 44 bytes and the data as stored
+//	24  of the last sample, 64 bits each.
+//	32  number of samples, 32 bits.
+//	36  8 reserved bytes, 0.
+//	44  CRC-32C of these 44 bytes and the data as stored.
 //
-// A process block (the first, one a file) holds sampler.Process as JSON. An end block (the last, if the target's end
-// was seen) holds sampler.End, a note block (anywhere between) sampler.Note. Further fields may be added to each. A
-// samples block covers about two seconds and can be decoded without any other. It begins with the tables of strings,
-// frames, stacks, peers, threads, requests and texts that its samples refer to. Then come the samples, each as the
-// difference to the one before it (the first to an empty one), in variable-length numbers. See tables.go, streams.go,
-// state.go and fields.go.
+// A process block (the first block, one in each file) has sampler.Process as JSON. An end block (the last block, if the
+// target's end was seen) has sampler.End. A note block (anywhere between these) has sampler.Note. Later versions may
+// add fields to each. A samples block covers about two seconds and can be decoded without any other block. It begins
+// with the tables of strings, frames, stacks, peers, threads, requests and texts that its samples refer to. Then come
+// the samples. Each is the difference to the one before it, in variable-length numbers. The first is the difference to
+// an empty sample. See tables.go, streams.go, state.go and fields.go.
 //
-// After a crash or on a full disk a file ends within a block. Every whole block before it is readable. A Reader skips a
-// damaged block and goes on at the next whole one. Reader.Damage reports what is missing.
+// After a crash or on a full disk a file ends within a block. Every whole block before this one is readable. A Reader
+// skips a damaged block and continues at the next whole one. Reader.Damage reports what is missing.
 package recording
 
 import (
@@ -34,41 +34,44 @@ import (
 	"fmt"
 )
 
-// Version is the version of the file format. A change that this reader could not read needs a new number. The new
-// reader must still read the older versions. Version 2 added how often threads were given a CPU, and whether they
-// listen at a connection. Version 3 added the requests and jobs of threads, with tables. Version 4 added the fibers
-// that wait, and version 5 the ids of traces. Version 6 added the changes of the GVL, and version 7 what threads do
-// between these. Version 8 added the queues before the process, and version 9 the locks of C code. Version 10 added
-// the patterns of requests' paths. Version 11 added the C functions in which threads stay. Version 12 added which
-// processes used the CPUs, the program's Queues, and stacks of threads that ran, with their C functions. Version 13
-// added the requests that threads begin between samples, and version 14 the exceptions that ended threads
-// and the threads that use a Queue.
+// Version is the version of the file format. A change that older readers could not read needs a new number. New readers
+// must still read all older versions. Version 2 added how often threads got a CPU, and whether they listen at a
+// connection. Version 3 added the requests and jobs of threads, with tables. Version 4 added the fibers that wait, and
+// version 5 the ids of traces. Version 6 added the changes of the GVL, and version 7 what threads do between these
+// changes. Version 8 added the queues before the process, and version 9 the locks of C code. Version 10 added the
+// patterns of requests' paths. Version 11 added the C functions in which threads stay. Version 12 added which processes
+// used the CPUs, the program's Queues, and stacks of threads that ran, with their C functions. Version 13 added the
+// requests that threads begin between samples. Version 14 added the exceptions that ended threads, and the threads that
+// use a Queue.
 const Version = 14
 
 // unit is the unit, in ns, of most times in a file: times of kernel reads, CPU times and ReadNS.
 const unit = 1000
 
 const (
-	// blockNS is the time that a block covers, in ns. A crash can lose this much. Each block has its own tables.
+	// blockNS is the time that a block covers, in ns. So a crash can lose this much of a recording. Each block has its
+	// own tables.
 	blockNS = 2e9
-	// maxRawBlock is the uncompressed size of a block's samples at which it is closed early.
+	// maxRawBlock is a size of a block's samples before compression, in bytes. A block of this size is closed early.
 	maxRawBlock = 4 << 20
 	// maxBlockData limits the data of a block that a reader accepts, compressed and uncompressed, in bytes.
 	maxBlockData = 64 << 20
-	// maxThreads and maxRactors bound the lists of one sample, maxResumers the list of one thread.
+	// maxThreads and maxRactors limit the lists in one sample. maxResumers limits the list of one thread's resuming
+	// fibers.
 	maxThreads  = 1 << 17
 	maxRactors  = 1 << 14
 	maxResumers = 1 << 14
-	// maxAllResumers limits the resuming fibers of all threads together, maxQueued the entries in all ractors' queues.
+	// maxAllResumers limits the resuming fibers of all threads together. maxQueued limits the entries in all ractors'
+	// queues together.
 	maxAllResumers = 1 << 21
 	maxQueued      = 2 * maxThreads
 	// maxSamples limits the samples of a block. The clock makes at most 20,000 in a block's two seconds.
 	maxSamples = 1 << 17
 	// maxListed limits how many threads all samples of a block list together. A sample with many threads can take only
-	// a few bytes, and each of its threads is handled once. This many threads take seconds of a CPU.
+	// a few bytes, but each of its threads costs CPU time. A block at this limit takes seconds of a CPU.
 	maxListed = 1 << 27
-	// maxStrings to maxBlockThreads limit the elements of a block's tables. maxTexts limits the strings that stand
-	// among its samples, outside the tables.
+	// maxStrings to maxBlockThreads limit the elements of a block's tables. maxTexts limits the strings among its
+	// samples, outside the tables.
 	maxStrings      = 1 << 20
 	maxFrames       = 1 << 18
 	maxNodes        = 1 << 22
@@ -80,12 +83,13 @@ const (
 	maxTexts        = 1 << 16
 	// maxListedFibers limits the fibers that all samples of a block list together.
 	maxListedFibers = 1 << 23
-	// maxListedChanges limits the changes of the GVL in all samples of a block. This many take a second of a CPU.
+	// maxListedChanges limits the changes of the GVL in all samples of a block. A block at this limit takes a second of
+	// a CPU.
 	maxListedChanges = 1 << 21
-	// The writer closes a block early if one of its tables has reached its limit divided by enough. So no table comes
-	// near the limit that a reader accepts.
+	// The writer closes a block early if one of its tables has reached its limit divided by enough. So no table gets
+	// near the limit up to which a reader accepts it.
 	enough = 4
-	// maxDescription limits the data of a block that holds the process, a note or the end, in bytes.
+	// maxDescription limits the data of a block with the process, a note or the end, in bytes.
 	maxDescription = 4 << 20
 )
 
@@ -96,7 +100,8 @@ var (
 	ErrSlow = errors.New("the disk was too slow")
 	// errVersion means that the file was written by a ddtop with another format.
 	errVersion = errors.New("written by another version of ddtop")
-	// errDamaged means that a part of the file cannot be read. errors.As gives a *Damage if the rest can.
+	// errDamaged means that a part of the file cannot be read. If the other parts can be read, errors.As finds a
+	// *Damage.
 	errDamaged = errors.New("damaged recording")
 	// errChanges means that the changes of the GVL in a sample are not in the order of time, or lie outside the
 	// sample's time.

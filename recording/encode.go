@@ -8,18 +8,19 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// encoder writes the samples of one block one by one. A value that equals the previous sample's takes almost no bytes.
-// The block's tables are made later, from the IDs that the encoder has collected.
+// encoder writes the samples of one block, one after the other. A value that equals the one in the previous sample
+// takes almost no bytes. The block's tables are made later, from the IDs that the encoder has collected.
 type encoder struct {
 	wire
 	samples uint32
 	firstNS int64
-	// local is true if each block has its own IDs. It is false if blocks use the Dictionary's IDs.
+	// local is true if each block numbers its IDs separately, as in a file. It is false if blocks use the Dictionary's
+	// IDs.
 	local bool
 }
 
-// blockIDs are the Dictionary's IDs that the samples of a block refer to, in the order of the block's own numbers.
-// The first of each list is 0, which means none.
+// blockIDs has the Dictionary's IDs that the samples of a block refer to. The index of an ID is its number in the
+// block. The first ID of each list is 0, which means none.
 type blockIDs struct {
 	stacks                 []sampler.StackID
 	peers                  []sampler.PeerID
@@ -79,7 +80,8 @@ func (e *encoder) full(s *sampler.Sample) bool {
 	return ids.full()
 }
 
-// add appends a sample. If the format cannot hold the sample, add leaves it out and returns errLimit or errChanges.
+// add appends a sample. If the format cannot hold the sample, add does not write it, and returns errLimit or
+// errChanges.
 func (e *encoder) add(s *sampler.Sample) error {
 	if len(s.Threads) > maxThreads || len(s.Ractors) > maxRactors {
 		return fmt.Errorf("%w: %d threads and %d ractors", errLimit, len(s.Threads), len(s.Ractors))
@@ -115,7 +117,7 @@ func (e *encoder) flags(s *sampler.Sample) uint64 {
 	return bit(s.Depth == sampler.StackTick, sampleStackTick) | bit(s.Slow, sampleSlow) | bit((s.TimeNS-p.TimeNS)%unit != 0, sampleFineTime) |
 		bit(s.Self.Halved, sampleHalved) | bit(s.Self.Lowered, sampleLowered) | bit(s.Self.Extended, sampleExtended) | bit(s.PauseNS != 0, samplePause) |
 		bit(s.Reads != e.predictReads(s.Depth), sampleReads) |
-		// predictPair needs the owners of this sample, which the state does not have yet. So sampleGC is set whenever
+		// predictPair needs the owners in this sample, which the state does not have yet. So sampleGC is set whenever
 		// the GC may differ from its prediction.
 		bit(s.GC != p.GC || s.GC.Pair != (sampler.AllocPair{}) || e.pairs, sampleGC) |
 		bit(s.GCDetail.AtNS != p.GCDetail.AtNS || s.GCDetail != p.GCDetail, sampleGCDetail) |
@@ -129,8 +131,8 @@ func (e *encoder) flags(s *sampler.Sample) uint64 {
 		bit(newRactors || !slices.EqualFunc(p.Ractors, s.Ractors, sameRactor), sampleRactors)
 }
 
-// sameThreads reports whether two samples list the same threads in the same order. It takes slices, because it is
-// called a thousand times per second and must not copy the threads.
+// sameThreads reports whether two samples list the same threads in the same order. It is called a thousand times per
+// second. It gets slices, so that the threads are not copied.
 func sameThreads(a, b []sampler.Thread) bool {
 	if len(a) != len(b) {
 		return false

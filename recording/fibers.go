@@ -11,14 +11,15 @@ import (
 type fibersState struct {
 	list, spare  []sampler.Fiber
 	atNS, readNS int64
-	// listed is the sum of the numbers of fibers in all samples of the block. It is limited (maxListedFibers).
+	// listed is the number of fibers in all samples of the block together. It is limited (maxListedFibers).
 	listed int
 }
 
-// fibersCut is the flag that has the value of Fibers.Cut.
+// fibersCut is the flag for the value of Fibers.Cut.
 const fibersCut = 1
 
-// Bits of a fiber's mask: which values differ from the fiber's previous ones. A new fiber's previous values are zero.
+// Bits of a fiber's mask. A bit is set if the value differs from the fiber's previous value. A new fiber's previous
+// values are zero.
 const (
 	fiberCreated = 1 << iota // this bit is the value of Created
 	fiberThread
@@ -38,9 +39,9 @@ func checkFibers(f *sampler.Fibers) error {
 	return nil
 }
 
-// same returns the previous values of the fiber with number n, or zero values for a new fiber. It searches the
-// previous list, which is in the order of the numbers, beginning at the index from. next is the index at which to
-// begin the search for the next fiber.
+// same returns the previous values of the fiber with number n, or zero values for a new fiber. The previous list is in
+// the order of these numbers. same searches it from the index from on. next is the index from which to search for the
+// next fiber.
 func (st *fibersState) same(n sampler.FiberNumber, from int) (was sampler.Fiber, next int) {
 	for ; from < len(st.list); from++ {
 		switch f := &st.list[from]; {
@@ -53,9 +54,9 @@ func (st *fibersState) same(n sampler.FiberNumber, from int) (was sampler.Fiber,
 	return sampler.Fiber{}, from
 }
 
-// waiting writes or reads the waiting fibers. First comes their number plus one (zero if there are no Fibers), then
-// flags, times and each fiber. A fiber is the difference of its number to the previous one, its changed values, and
-// its time. Reading makes a new object, because callers may have kept the previous one.
+// waiting writes or reads the waiting fibers: their number plus one (zero if there are no Fibers), flags, times and
+// each fiber. A fiber is the difference of its number to the previous one, its changed values, and its time. When
+// reading, waiting makes a new object, because callers may have kept the previous one.
 func (w *wire) waiting(f *sampler.Fibers) *sampler.Fibers {
 	c, st := &w.c, &w.fibers
 	var next sampler.Fibers

@@ -115,8 +115,8 @@ func (w *wire) ractorList(next []sampler.Ractor) {
 	}
 }
 
-// threadList writes or reads how the list of threads differs from the previous sample's list. It carries how many of
-// the first and of the last threads are the same, and the IDs of the threads in between.
+// threadList writes or reads how the list of threads differs from the previous sample's list: how many of the first and
+// of the last threads are the same, and the IDs of the threads in between.
 func (w *wire) threadList(next []sampler.Thread) {
 	old := w.sample.Threads
 	prefix, suffix := 0, 0
@@ -161,9 +161,9 @@ func (w *wire) threadList(next []sampler.Thread) {
 	}
 }
 
-// writeThreads writes each thread that differs from its prediction, which is the thread of the previous sample. Before
-// each such thread it writes how many unchanged threads come first, then the changed values. At the end it writes how
-// many unchanged threads are left, which shows a reader that none follows.
+// writeThreads writes each thread that differs from its prediction, the same thread in the previous sample. Before each
+// such thread it writes the number of unchanged threads that come before it, and then the changed values. At the end it
+// writes the number of unchanged threads that are left. This shows a reader that no changed thread follows.
 func (w *wire) writeThreads(next []sampler.Thread) {
 	gap := uint64(0)
 	for i := range next {
@@ -257,7 +257,7 @@ func (w *wire) thread(p, t *sampler.Thread, m *memory, mask uint64) {
 	if mask&threadOmitted != 0 {
 		small(w, &p.Omitted, t.Omitted)
 	}
-	// These two values are bools. So a bit in mask means that the value is the opposite of the previous one.
+	// These two values are bools. So a bit in mask means that the value is the opposite of the previous value.
 	if mask&threadRechecked != 0 {
 		pk.Rechecked = !pk.Rechecked
 	}
@@ -273,8 +273,8 @@ func (w *wire) thread(p, t *sampler.Thread, m *memory, mask uint64) {
 	w.serving(&p.Serving, &t.Serving, mask)
 }
 
-// serving writes or reads those values of a thread's Serving that have changed. mask is the thread's mask, and says
-// which these are.
+// serving writes or reads the values of a thread's Serving that have changed. mask is the thread's mask. It says which
+// values these are.
 func (w *wire) serving(p, s *sampler.Serving, mask uint64) {
 	if mask&threadWork != 0 {
 		p.Work = w.works.carry(w, s.Work)
@@ -324,8 +324,8 @@ func (w *wire) kernelSum(field *int64, next int64) {
 	}
 }
 
-// call writes or reads a thread's call, which is the system call that it waits in. back is the call before the last
-// one, to which threads often return.
+// call writes or reads a thread's call: the system call in which it waits. back is the call before the last one.
+// Threads often return to it, so it takes fewer bytes.
 func (w *wire) call(c, back call) call {
 	if w.uint(bit(!w.reading && c != back, changeOther)) == changeBack {
 		return back
@@ -338,7 +338,8 @@ func (w *wire) call(c, back call) call {
 	return c
 }
 
-// blocked writes or reads a thread's Blocked. back is the value before the last one, to which threads often return.
+// blocked writes or reads a thread's Blocked. back is the value before the last one. Threads often return to it, so it
+// takes fewer bytes.
 func (w *wire) blocked(b, back sampler.Blocked) sampler.Blocked {
 	if w.uint(bit(!w.reading && b != back, changeOther)) == changeBack {
 		return back
@@ -394,8 +395,8 @@ func (w *wire) ractor(p, r *sampler.Ractor) {
 	p.Torn = mask&ractorTorn != 0
 }
 
-// overlap returns how many of the first entries of the new queue were the last entries of the old queue. Threads leave
-// a queue at its front and join it at its end.
+// overlap returns how many entries the end of the old queue and the beginning of the new one share. Threads leave a
+// queue at its front and join it at its end.
 func overlap(old, list []sampler.ThreadID) int {
 	if len(list) == 0 {
 		return 0
@@ -411,7 +412,8 @@ func overlap(old, list []sampler.ThreadID) int {
 	return len(kept)
 }
 
-// procStopped and procFrozen are the bits for Proc.Stopped and Proc.Frozen, in one number with the PressureSource.
+// procStopped and procFrozen are the bits for Proc.Stopped and Proc.Frozen. They are in the same number as the
+// PressureSource.
 const (
 	procStopped = 1 << 4
 	procFrozen  = 1 << 5

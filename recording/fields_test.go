@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestEveryField: a recording keeps every field of a sample. The test finds the fields by reflection. So it fails if a
+// TestEveryField: a recording keeps every field of a sample. The test finds the fields by reflection, so it fails if a
 // new field is not written.
 func TestEveryField(t *testing.T) {
 	g := newGenerator(9)
@@ -84,7 +84,7 @@ func TestEveryNativeWord(t *testing.T) {
 	}
 }
 
-// fillIn sets each exported field to a value of its own. Lists get two elements.
+// fillIn sets each exported field to a different value. Lists get two elements.
 func fillIn(v reflect.Value, n *int64) {
 	*n++
 	switch v.Kind() {

@@ -16,7 +16,8 @@ func fuzzSeed(f *testing.F, seed uint64, n int) []byte {
 	return file
 }
 
-// readEverything reads all that can be read of a file, as the commands do. It checks how much memory this takes.
+// readEverything reads everything that can be read of a file, as ddtop's commands do. It checks how much memory this
+// takes.
 func readEverything(t *testing.T, b []byte) {
 	got := allocated(func() { readAsCommandsDo(t, b) })
 	if most := 2 * most(b); got > most { // the file is read twice, by Run and by At
@@ -66,8 +67,8 @@ func FuzzFile(f *testing.F) {
 	f.Fuzz(readEverything)
 }
 
-// FuzzSamples reads any bytes as the contents of a block with a correct checksum. Damage that a checksum cannot find
-// must do no harm either.
+// FuzzSamples reads random bytes as the contents of a block with a correct checksum. Such damage, which no checksum can
+// find, must do no harm either.
 func FuzzSamples(f *testing.F) {
 	file := fuzzSeed(f, 22, 3)
 	r, err := NewReader(bytes.NewReader(file), int64(len(file)), "seed")
@@ -91,7 +92,7 @@ func aroundSamples(raw []byte) []byte {
 	return appendBlock(b, header{kind: kindSamples, raw: uint32(len(raw)), samples: 3}, raw)
 }
 
-// TestFuzzSeeds: the seeds can be read in full, so the fuzzing begins behind the first checks.
+// TestFuzzSeeds: the seeds of the fuzz tests can be read in full. So the fuzzing gets past the first checks.
 func TestFuzzSeeds(t *testing.T) {
 	g := newGenerator(22)
 	file, want := record(t, 3, g.wild, g.d, nil)

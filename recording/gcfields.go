@@ -4,8 +4,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// The method reads writes or reads sampler.Reads. It predicts all counters. The recording has a mask of the counters
-// that differ from their prediction, and these differences.
+// reads writes or reads sampler.Reads. It predicts all counters. The recording has a mask of the counters that differ
+// from their prediction, and the differences.
 func (w *wire) reads(next *sampler.Reads, flags uint64) {
 	before := w.sample.Reads.Calls
 	r := w.predictReads(w.sample.Depth)
@@ -67,8 +67,8 @@ func (w *wire) gc(p, g *sampler.GC) {
 }
 
 // gcDetail writes or reads what has changed since the last sample. First comes a mask of the changed parts: the flags,
-// the reason for the next major collection, and the heaps. Then come the changed flags and reason. Then come a mask of
-// the changed figures, and their differences. If the heaps have changed, each heap's figures follow in the same form.
+// the reason for the next major collection, and the heaps. The changed flags and reason follow. Then come a mask of the
+// changed figures, and their differences. If the heaps have changed, each heap's figures follow in the same form.
 func (w *wire) gcDetail(p, d *sampler.GCDetail) {
 	var flags uint64
 	a, b := p.Flags(), d.Flags()
@@ -115,14 +115,14 @@ func (w *wire) proc(p, n *sampler.Proc) {
 	p.Pressure.Source = source
 }
 
-// procFields lists the counters of Proc in the order they are written.
+// procFields returns pointers to the counters of Proc, in the order in which they are written.
 func procFields(p *sampler.Proc) [16]*int64 {
 	return [...]*int64{&p.AtNS, &p.UserNS, &p.SystemNS, &p.RSSBytes, &p.MajorFaults, &p.ThrottledNS, &p.ThrottledPeriods,
 		&p.Periods, &p.SwapBytes, &p.Pressure.CPUSomeNS, &p.Pressure.MemorySomeNS, &p.Pressure.MemoryFullNS,
 		&p.Pressure.IOSomeNS, &p.Pressure.IOFullNS, &p.PSSBytes, &p.Switches}
 }
 
-// readsFields lists the counters of Reads in the order they are written.
+// readsFields returns pointers to the counters of Reads, in the order in which they are written.
 func readsFields(r *sampler.Reads) [14]*uint64 {
 	return [14]*uint64{&r.Ticks, &r.StackTicks, &r.Late, &r.Torn, &r.Retried, &r.Partial, &r.Failed, &r.Uncertain,
 		&r.Truncated, &r.Calls, &r.Pauses, &r.PausesCut, &r.PausedNS, &r.Lost}

@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// lockModel makes the changes of a GVL: threads wait outside it, queue for it, are chosen and hold it. It has its own
-// random numbers, so that the files of older versions stay the same.
+// lockModel makes the changes of a GVL: threads do not want it, queue for it, are chosen and hold it. It has a separate
+// source of random numbers, so that the generated files of older versions stay the same.
 type lockModel struct {
 	doings  bool // changes say what threads do
 	r       *rand.Rand
@@ -107,7 +107,7 @@ func (m *lockModel) fill(c *sampler.Changes, fromNS, toNS int64, fresh bool) {
 	c.List = append(c.List, m.upTo(toNS)...)
 }
 
-// wildChanges makes changes of any kind that the format allows, since the sample before.
+// wildChanges makes random changes, of any kind that the format allows, since the sample before.
 func (g *generator) wildChanges() {
 	m, c := g.lock, &g.s.Changes
 	n, last := m.samples, c.ToNS

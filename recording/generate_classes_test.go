@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// wildClasses makes another estimate of the allocations by class now and then. The list gets another order, and some
-// classes go or come. Most classes stay the same.
+// wildClasses sometimes makes a new random estimate of the allocations by class. The list gets another order, and some
+// classes are removed or added. Most classes stay the same.
 func (g *generator) wildClasses() {
 	s, r := &g.s, g.r
 	if !g.chance(0.3) {
@@ -46,7 +46,7 @@ func (g *generator) wildClasses() {
 }
 
 // programClasses makes the next estimate of the allocations by class, from ten instants. A few classes have most of the
-// allocations. Of a hundred classes, most were not seen in these instants.
+// allocations. There are a hundred classes, and most of them were not seen at these instants.
 func (g *generator) programClasses() {
 	s, r := &g.s, g.r
 	n := sampler.AllocClasses{}

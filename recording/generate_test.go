@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// generator makes samples of two kinds. In wild samples, each field can have any value. Samples of a program are as
-// ddtop would see it.
+// generator makes samples of two kinds. In wild samples, each field can have any value. The samples of a program look
+// like those that ddtop takes.
 type generator struct {
 	r      *rand.Rand
 	d      *sampler.Dictionary
@@ -46,7 +46,7 @@ type generator struct {
 
 func newGenerator(seed uint64) *generator {
 	g := &generator{r: rand.New(rand.NewPCG(seed, 7)), d: sampler.NewDictionary(), nextID: 1, lock: newLockModel(seed)}
-	// 400 stacks of depth 30, as in a web application.
+	// Make 400 stacks of depth 30, as in a web application.
 	var frames []sampler.FrameID
 	for i := range 600 {
 		file := fmt.Sprintf("/usr/local/bundle/ruby/3.4.0/gems/activerecord-8.0.%d/lib/active_record/part_%d.rb", i%5, i%40)
@@ -59,8 +59,9 @@ func newGenerator(seed uint64) *generator {
 		frames = append(frames, g.d.InternFrame(f))
 	}
 	for i := range 400 {
-		// Innermost first. All stacks share 15 frames of the server and the framework. All stacks of an action share 7
-		// more, and there are 40 actions. The inner 8 are this stack's own, of a few hundred methods.
+		// The innermost frame comes first. All stacks share the 15 outermost frames, of the server and the framework.
+		// There are 40 actions, and all stacks of an action share 7 more. The inner 8 frames are different in each
+		// stack. They come from a few hundred methods.
 		var stack []sampler.FrameID
 		for depth := range 30 {
 			n := depth
@@ -103,8 +104,8 @@ func newGenerator(seed uint64) *generator {
 	return g
 }
 
-// serving returns the request for which a thread with a stack works. It takes no random numbers, so that the files of
-// older versions stay the same.
+// serving returns the request for which a thread with a stack works. It uses no random numbers, so that the generated
+// files of older versions stay the same.
 func (g *generator) serving(id sampler.StackID) sampler.Serving {
 	n := int(id) % len(g.works)
 	s := sampler.Serving{Work: g.works[n], Span: uint64(n) << 55, RootSpan: ^uint64(n)}
@@ -120,8 +121,7 @@ func (g *generator) serving(id sampler.StackID) sampler.Serving {
 	return s
 }
 
-// native returns a stack together with the C functions that it has called, for every third stack. It takes no random
-// numbers.
+// native returns, for every third stack, the stack with the C functions that it has called. It uses no random numbers.
 func (g *generator) native(id sampler.StackID) sampler.StackID {
 	if g.noNative || id%3 != 0 {
 		return 0
@@ -139,7 +139,7 @@ func (g *generator) native(id sampler.StackID) sampler.StackID {
 	return g.d.InternNative(id, &stack)
 }
 
-// runs makes the stacks of running threads of a sample, for two in five samples. It takes no random numbers.
+// runs adds the stacks of running threads to a sample, in two of five samples. It uses no random numbers.
 func (g *generator) runs() {
 	if g.s.Runs = nil; g.noRuns || g.looks%5 > 1 {
 		return
@@ -153,8 +153,8 @@ func (g *generator) runs() {
 	}
 }
 
-// queues makes the queues of a sample. They are new in every fifth sample. It takes no random numbers, so that the
-// files of older versions stay the same.
+// queues makes the queues of a sample. They are new in every fifth sample. It uses no random numbers, so that the
+// generated files of older versions stay the same.
 func (g *generator) queues() {
 	n := int64(g.looks)
 	if n%5 != 1 || g.noQueues {
@@ -183,7 +183,7 @@ func (g *generator) queues() {
 	}
 }
 
-// nativeLocks makes the locks of C code of a sample. They are new in every fourth sample. It takes no random numbers.
+// nativeLocks makes the locks of C code in a sample. They are new in every fourth sample. It uses no random numbers.
 func (g *generator) nativeLocks() {
 	n := g.looks
 	if n%4 != 1 || g.noLocks {
@@ -204,7 +204,7 @@ func (g *generator) nativeLocks() {
 	}
 }
 
-// cpuUse makes the processes that used the CPUs. They are new in every sixth sample. It takes no random numbers.
+// cpuUse makes the list of processes that used the CPUs. It is new in every sixth sample. It uses no random numbers.
 func (g *generator) cpuUse() {
 	n := int64(g.looks)
 	if n%6 != 1 || g.noUse {
@@ -220,7 +220,7 @@ func (g *generator) cpuUse() {
 	}
 }
 
-// waiting makes the sample's reading of the fibers that wait. It is new in every third sample. It takes no random
+// waiting makes the sample's reading of the fibers that wait. It is new in every third sample. waiting uses no random
 // numbers.
 func (g *generator) waiting() {
 	s, n := &g.s, g.looks
@@ -251,7 +251,7 @@ func (g *generator) stack() sampler.StackID { return g.stacks[g.r.IntN(len(g.sta
 func (g *generator) peer() sampler.PeerID   { return g.peers[g.r.IntN(len(g.peers))] }
 func (g *generator) chance(p float64) bool  { return g.r.Float64() < p }
 
-// newThread makes a thread that the Dictionary knows.
+// newThread makes a new thread, and adds it to the Dictionary.
 func (g *generator) newThread() sampler.Thread {
 	t := sampler.Thread{ID: g.nextID, Ractor: 1, TID: int32(4000 + g.nextID), Kernel: sampler.Kernel{FD: -1}, Blocked: sampler.Blocked{FD: -1}}
 	g.d.SetThread(sampler.ThreadInfo{ID: t.ID, Name: fmt.Sprintf("puma srv tp %03d", t.ID), HasName: true, Ractor: 1, TID: t.TID,
@@ -364,7 +364,7 @@ func (g *generator) wildThread(t *sampler.Thread) {
 			t.Serving, t.Native = g.serving(t.Stack), g.native(t.Stack)
 		case 3:
 			t.Kernel.CPUAtNS, t.Kernel.CPUNS, t.Kernel.RunDelayNS = int64(r.Uint64()), int64(r.Uint64()), int64(r.Uint64())
-			// This takes no further random numbers, so that version1.ddtop stays the same.
+			// This uses no further random numbers, so that version1.ddtop stays the same.
 			t.Kernel.Turns = t.Kernel.CPUNS ^ t.Kernel.RunDelayNS
 			t.Kernel.Listens = t.Kernel.Turns&1 != 0
 		case 4:
@@ -428,8 +428,8 @@ func (g *generator) wildRactors() {
 }
 
 // program makes the next sample of a program with n threads, some of which are busy. Ticks are 1 ms apart, and every
-// tenth is a stack tick. Stack ticks have the CPU time of the threads that may run. Ten times per second, all threads
-// have it.
+// tenth is a stack tick. Stack ticks have the CPU time of those threads that may run. Ten times per second, they have
+// the CPU time of all threads.
 func (g *generator) program(n int) *sampler.Sample {
 	s, r := &g.s, g.r
 	if len(s.Threads) == 0 {

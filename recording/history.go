@@ -12,7 +12,7 @@ import (
 )
 
 // History keeps the last samples in memory. It uses the same blocks as a file, but with the Dictionary's IDs. One
-// goroutine appends, and any number of others may read. A reader waits at most for the encoding of one sample. The
+// goroutine appends, and any number of others may read. A reader waits at most while one sample is encoded. The
 // appending goroutine never waits for a reader.
 type History struct {
 	limitNS, limitBytes int64
@@ -38,8 +38,8 @@ type memoryBlock struct {
 
 func (b *memoryBlock) size() int64 { return int64(len(b.data) + b.fresh.size()) }
 
-// NewHistory returns an empty History that keeps limitNS of time in at most limitBytes of memory. It drops the oldest
-// blocks, but never the block being filled. The samples' IDs must belong to one Dictionary.
+// NewHistory returns an empty History. It keeps the last limitNS of time in at most limitBytes of memory. It drops the
+// oldest blocks, but never the block that is being filled. The samples' IDs must belong to one Dictionary.
 func NewHistory(limitNS, limitBytes int64) (*History, error) {
 	comp, err := compressor()
 	if err != nil {
@@ -54,8 +54,8 @@ func NewHistory(limitNS, limitBytes int64) (*History, error) {
 	return h, nil
 }
 
-// Append adds a sample. It only encodes, which takes a few microseconds. Another goroutine compresses. The error is
-// errLimit for a sample that exceeds the format's limits. Such a sample is left out.
+// Append adds a sample. It only encodes the sample, which takes a few microseconds. Another goroutine compresses. If a
+// sample exceeds the format's limits, Append leaves it out and returns errLimit.
 func (h *History) Append(s *sampler.Sample) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -65,7 +65,8 @@ func (h *History) Append(s *sampler.Sample) error {
 	return h.enc.add(s)
 }
 
-// seal closes the current block and begins the next. Written bytes stay unchanged, because a reader may have them.
+// seal closes the current block and begins the next one. The bytes of the closed block must not change, because a
+// reader may use them.
 func (h *History) seal() {
 	e := h.enc
 	b := &memoryBlock{
@@ -94,11 +95,11 @@ func (h *History) seal() {
 	}(b.fresh)
 }
 
-// maxPending limits the closed blocks that wait to be compressed. If there are more, the appending goroutine
+// maxPending limits the closed blocks that wait to be compressed. If there are more, the appending goroutine itself
 // compresses.
 const maxPending = 4
 
-// evict drops the oldest blocks that are beyond a limit.
+// evict drops the oldest blocks until the History is within its limits.
 func (h *History) evict(now int64) {
 	n := 0
 	for n < len(h.blocks) && (h.blocks[n].header.lastNS < now-h.limitNS || h.bytes > h.limitBytes) {
@@ -132,7 +133,7 @@ func (h *History) replace(b *memoryBlock, p packed) {
 	}
 }
 
-// blockCopy is a reader's copy of a block, because the block itself may change afterwards.
+// blockCopy is a copy of a block for a reader. The block itself may change later.
 type blockCopy struct {
 	header header
 	fresh  streams
@@ -152,21 +153,21 @@ func (h *History) copies(t0, t1 int64) []blockCopy {
 	for _, b := range h.blocks {
 		add(blockCopy{b.header, b.fresh, b.data})
 	}
-	// Later samples are appended behind this copy, so it does not change.
+	// Later samples are appended behind the bytes of this copy, so the copy does not change.
 	e := h.enc
 	add(blockCopy{header: header{firstNS: e.firstNS, lastNS: e.sample.TimeNS, samples: e.samples}, fresh: e.out})
 	return out
 }
 
-// Range calls fn with the samples whose TimeNS is in [t0, t1), in order. It ends with the last sample that was
-// appended before the call. fn must not keep the Sample. In the first sample the changes of the GVL are Fresh. An
-// error means that the history's memory was damaged.
+// Range calls fn with the samples whose TimeNS is in [t0, t1), in order. The last one is the last sample that was
+// appended before the call. fn must not keep the Sample. The changes of the GVL in the first sample are Fresh: they
+// have the states of all threads. An error means that the history's memory was damaged.
 func (h *History) Range(t0, t1 int64, fn func(*sampler.Sample)) error {
 	return h.inRange(t0, t1, joint{}, fn)
 }
 
-// After is like Range, for a caller that already has all samples up to lastNS. It begins after that sample. The
-// changes of the GVL continue unless a sample is missing in between.
+// After is like Range, for a caller that already has all samples up to lastNS. It begins with the next sample. The
+// changes of the GVL continue those that the caller has, unless a sample is missing in between.
 func (h *History) After(lastNS, t1 int64, fn func(*sampler.Sample)) error {
 	return h.inRange(lastNS+1, t1, joint{toNS: lastNS, begun: true}, fn)
 }
@@ -234,7 +235,7 @@ func (h *History) Span() (firstNS, lastNS int64) {
 	return firstNS, lastNS
 }
 
-// Bytes returns the memory of the samples, without the Dictionary.
+// Bytes returns how much memory the samples take, without the Dictionary.
 func (h *History) Bytes() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -242,7 +243,7 @@ func (h *History) Bytes() int64 {
 }
 
 // SaveAs writes the samples of [t0, t1), and the notes, to w as a recording of process p. end describes how the target
-// ended. It is nil if that is not known. d is the Dictionary or a view of it, such as a redacted one.
+// ended. It is nil if this is not known. d is the samples' Dictionary or a view of it, such as a redacted one.
 func (h *History) SaveAs(w io.Writer, p sampler.Process, d *sampler.Dictionary, t0, t1 int64, end *sampler.End, notes []sampler.Note) error {
 	rec, err := NewWriter(w, p, d)
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 )
 
 // resyncFactor limits how many bytes are checksummed in the search for complete blocks after damage. It is a multiple
-// of the file's size. Without it a malicious file, with the beginning of a block at every byte, would take very long.
+// of the file's size. Without this limit, a malicious file with the beginning of a block at every byte would take very
+// long.
 const resyncFactor = 4
 
 // resyncChunk is the number of bytes that are searched for a block at a time.
@@ -24,12 +25,12 @@ type scanner struct {
 	size   int64
 	budget int64
 	buf    []byte
-	// ctx ends the scan early. progress is called with how many bytes were scanned.
+	// ctx ends the scan early. progress is called with the number of bytes that were scanned so far.
 	ctx      context.Context
 	progress func(done, size int64)
 }
 
-// at reports progress: everything before pos was scanned. It returns an error if ctx has ended.
+// at reports the progress of the scan: all bytes before pos were scanned. It returns an error if ctx has ended.
 func (s *scanner) at(pos int64) error {
 	if s.progress != nil {
 		s.progress(pos, s.size)
@@ -102,8 +103,8 @@ func (s *scanner) lost(pos, next int64) {
 	d.Truncated = next == s.size
 }
 
-// take notes a complete block: the place of samples, or the content of an end or a note. It returns false if the
-// block's content is invalid.
+// take notes a complete block. For samples it keeps the place of the block, for an end or a note its content. It
+// returns false if the block's content is invalid.
 func (s *scanner) take(pos int64, h header) (bool, error) {
 	if (h.kind == kindEnd || h.kind == kindNote) && h.stored > maxDescription {
 		return false, nil
@@ -139,7 +140,7 @@ func (s *scanner) take(pos int64, h header) (bool, error) {
 	return true, nil
 }
 
-// read reads n bytes. At the end of the file it returns fewer, and io.EOF.
+// read reads n bytes. If the file ends before that, it returns fewer bytes, and io.EOF.
 func (s *scanner) read(pos int64, n int) ([]byte, error) {
 	b := make([]byte, n)
 	got, err := s.r.file.ReadAt(b, pos)
@@ -176,8 +177,8 @@ func (s *scanner) check(pos int64) (h header, whole bool, err error) {
 	return h, crc == h.crc, nil
 }
 
-// resync returns the offset of the next complete block at or after pos. It returns the end of the file if there is
-// none.
+// resync returns the offset of the next complete block at pos or later. If there is none, it returns the end of the
+// file.
 func (s *scanner) resync(pos int64) (int64, error) {
 	chunk := make([]byte, min(resyncChunk, s.size-pos))
 	for pos+blockHeader <= s.size && s.budget > 0 {
@@ -204,8 +205,8 @@ func (s *scanner) resync(pos int64) (int64, error) {
 	return s.size, nil
 }
 
-// wholeIn returns the offset of the first complete block whose header is in chunk, which is at pos in the file. It
-// returns -1 if there is none.
+// wholeIn returns the offset of the first complete block whose header is in chunk. chunk is at the offset pos in the
+// file. It returns -1 if there is no such block.
 func (s *scanner) wholeIn(chunk []byte, pos int64) (int64, error) {
 	for from := 0; s.budget > 0; {
 		i := bytes.Index(chunk[from:], []byte(blockMagic))

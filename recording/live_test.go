@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// heldWriter is a disk that accepts nothing until held is closed.
+// heldWriter is a disk that hangs: it accepts nothing until held is closed.
 type heldWriter struct {
 	bytes.Buffer
 	begun chan struct{}
@@ -29,8 +29,8 @@ func (h *heldWriter) Write(b []byte) (int, error) {
 	return h.Buffer.Write(b)
 }
 
-// TestLiveWriterDoesNotWait: a disk that hangs delays no writer. Each sample is kept or counted as lost. Samples after
-// a gap say so.
+// TestLiveWriterDoesNotWait: with Live on, a disk that hangs does not delay the Writer. Each sample is either kept or
+// counted as lost. The samples after a gap have the number of lost samples.
 func TestLiveWriterDoesNotWait(t *testing.T) {
 	disk := &heldWriter{begun: make(chan struct{}, 1), held: make(chan struct{})}
 	w, err := NewWriter(disk, testProcess, sampler.NewDictionary())

@@ -27,13 +27,13 @@ func checkQueues(q *sampler.Queues) error {
 	return nil
 }
 
-// used reports whether any threads are known to use a Queue.
+// used reports whether it is known which threads use a Queue.
 func used(l sampler.List) bool { return len(l.Putters)+len(l.Takers) > 0 }
 
-// isArray reports whether a List is an Array.
+// isArray reports whether a List is a Ruby Array.
 func isArray(l sampler.List) bool { return l.Array }
 
-// carryThreads writes or reads the IDs of threads, at most limit.
+// carryThreads writes or reads a list of the IDs of threads. The list has at most limit elements.
 func carryThreads(w *wire, ids []sampler.ThreadID, limit int) (list []sampler.ThreadID) {
 	for i := range w.length(len(ids), limit, 1) {
 		list = append(list, sampler.ThreadID(w.uint(uint64(at(ids, i)))))
@@ -41,9 +41,9 @@ func carryThreads(w *wire, ids []sampler.ThreadID, limit int) (list []sampler.Th
 	return list
 }
 
-// carryQueues writes or reads the process's queues: a one if there are any, then all numbers in the order of their
-// fields. They change once a second, so differences would save little. Reading makes a new object, because callers may
-// have kept the previous one.
+// carryQueues writes or reads the process's queues: a one if there are any, and then all numbers in the order of their
+// fields. The numbers change once a second, so differences would save little. When reading, carryQueues makes a new
+// object, because callers may have kept the previous one.
 func carryQueues(w *wire, q *sampler.Queues) *sampler.Queues {
 	var next sampler.Queues
 	if q != nil {

@@ -29,7 +29,7 @@ type Block struct {
 	header header
 }
 
-// Reader reads a recording. It is a sampler.Source that delivers the complete recording without pauses. Range and At
+// Reader reads a recording. It is a sampler.Source: Run delivers the complete recording without pauses. Range and At
 // read parts of it. Several goroutines may call its methods.
 type Reader struct {
 	path    string
@@ -47,18 +47,18 @@ type Reader struct {
 	comp    *zstd.Decoder
 
 	mu sync.Mutex
-	// threads maps a thread to the index of the block from which dict has its ThreadInfo. A later block's ThreadInfo
-	// replaces it, and an earlier block's does not.
+	// threads has, for each thread, the index of the block whose ThreadInfo is in dict. The ThreadInfo of a later block
+	// replaces it. The ThreadInfo of an earlier block does not.
 	threads map[sampler.ThreadID]int
 }
 
 // Open opens a recording and checks all of it. It returns errNotRecording, errVersion or an error of the file system.
-// It returns errDamaged if the description of the process cannot be read. If other parts are damaged, Open succeeds,
-// and Damage describes the damage.
+// If the description of the process cannot be read, it returns errDamaged. If other parts are damaged, Open succeeds,
+// and the method Damage describes the damage.
 func Open(path string) (*Reader, error) { return OpenContext(context.Background(), path, nil) }
 
-// OpenContext is like Open, for a file that may be large. If progress is not nil, OpenContext calls it from time to
-// time with the number of bytes that it has read. It stops when ctx ends.
+// OpenContext is like Open, for a file that may be large. If progress is not nil, it is called from time to time with
+// the number of bytes read so far. OpenContext stops when ctx ends.
 func OpenContext(ctx context.Context, path string, progress func(done, size int64)) (*Reader, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -78,7 +78,7 @@ func OpenContext(ctx context.Context, path string, progress func(done, size int6
 	return r, nil
 }
 
-// NewReader reads a recording of the given size from f. name is its name in messages.
+// NewReader reads a recording of the given size from f. name is the name of the recording in messages.
 func NewReader(f io.ReaderAt, size int64, name string) (*Reader, error) {
 	return newReader(context.Background(), f, size, name, nil)
 }
@@ -109,20 +109,21 @@ func (r *Reader) Close() error {
 	return r.closer.Close()
 }
 
-// Redact makes the Reader leave out everything that can identify a person, in all that it returns later. Call it once,
+// Redact makes the Reader leave out everything that can identify a person from all that it returns later. Call it once,
 // before any other use of the Reader.
 func (r *Reader) Redact(names *redact.Redactor) {
 	r.names, r.shown = names, names.View(r.shown)
 	r.process, r.notes = names.Process(r.process), names.Notes(r.notes)
 }
 
-// Own sets the patterns that decide which code is the program's own, for all that the Reader returns from now on.
+// Own sets the patterns that decide which code is the program's own. They apply to everything that the Reader returns
+// from now on.
 func (r *Reader) Own(code *own.Code) { r.shown = code.View(r.shown) }
 
-// Process returns the description of the target when it was recorded.
+// Process returns the description of the target at the time when it was recorded.
 func (r *Reader) Process() sampler.Process { return r.process }
 
-// Dictionary returns the Dictionary of the samples' IDs. It grows while blocks are read.
+// Dictionary returns the Dictionary of the samples' IDs. It gets new entries while blocks are read.
 func (r *Reader) Dictionary() *sampler.Dictionary { return r.shown }
 
 // End returns how the target ended. ok is false if the recording ended before the target.
@@ -133,7 +134,7 @@ func (r *Reader) End() (end sampler.End, ok bool) {
 	return r.names.End(*r.end), true
 }
 
-// Damage describes the part of the file that cannot be read (*Damage, errDamaged). It returns nil if there is none.
+// Damage describes the parts of the file that cannot be read (*Damage, errDamaged). It returns nil if all can be read.
 func (r *Reader) Damage() error {
 	if r.damage == nil {
 		return nil
@@ -158,8 +159,8 @@ func (r *Reader) Duration() time.Duration {
 	return time.Duration(last - first)
 }
 
-// Run delivers all samples to emit, as fast as emit accepts them, and returns sampler.ErrEnded, or nil if ctx ends.
-// It returns errDamaged at a block that cannot be decoded.
+// Run passes all samples to emit, as fast as emit accepts them, and returns sampler.ErrEnded. If ctx ends, it returns
+// nil. If a block cannot be decoded, it returns errDamaged.
 func (r *Reader) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 	j := joint{begun: true}
 	for i := range r.blocks {
@@ -181,8 +182,8 @@ func (r *Reader) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 	return sampler.ErrEnded
 }
 
-// Range calls fn with the samples whose TimeNS is in [t0, t1), in order. fn must not keep the Sample. Changes of the
-// first sample would continue changes of earlier samples, which fn does not get. So Range replaces them by the
+// Range calls fn with the samples whose TimeNS is in [t0, t1), in order. fn must not keep the Sample. The changes of
+// the first sample continue the changes of earlier samples, which fn does not get. So Range replaces them by the
 // threads' states at the sample's end (Fresh), or leaves them out. The error is errDamaged or an error of the file
 // system.
 func (r *Reader) Range(t0, t1 int64, fn func(*sampler.Sample)) error {
@@ -218,7 +219,8 @@ func (r *Reader) At(t int64) (*sampler.Sample, error) {
 	return d.sample.Clone(), nil
 }
 
-// lastBlock returns the index of the last of n blocks that begins at or before t. It returns -1 if there is none.
+// lastBlock returns the index of the last of n blocks that begins at t or earlier. It returns -1 if there is no such
+// block.
 func lastBlock(n int, t int64, first func(int) int64) int {
 	for i := n - 1; i >= 0; i-- {
 		if first(i) <= t {
@@ -254,7 +256,7 @@ func (r *Reader) decoder(i int) (*decoder, error) {
 	return d, nil
 }
 
-// blockError returns an error that names the block and the file in which decoding failed. It wraps err, or the
+// blockError returns an error that names the file, and the block in which decoding failed. It wraps err, or the
 // decoder's error if err is nil.
 func (r *Reader) blockError(i int, d *decoder, err error) error {
 	if err == nil && d != nil {
@@ -266,7 +268,8 @@ func (r *Reader) blockError(i int, d *decoder, err error) error {
 	return fmt.Errorf("recording %s: the block at offset %d: %w", r.path, r.blocks[i].Offset, err)
 }
 
-// setThreads stores a block's information about threads in the Dictionary, unless a later block had more.
+// setThreads stores what a block says about threads in the Dictionary. It leaves out threads for which a later block
+// was already stored.
 func (r *Reader) setThreads(block int, infos []sampler.ThreadInfo) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -277,8 +280,8 @@ func (r *Reader) setThreads(block int, infos []sampler.ThreadInfo) {
 	}
 }
 
-// zstdRatio is the largest ratio of zstd data before and after compression. A zstd block yields at most 128 KiB and
-// takes at least four bytes (RFC 8878, section 3.1.1.2). unpack refuses data that promises more.
+// zstdRatio is the largest factor by which zstd data can grow when it is decompressed. A zstd block yields at most 128
+// KiB and takes at least four bytes (RFC 8878, section 3.1.1.2). unpack refuses data that claims to grow more.
 const zstdRatio = 128 << 10 / 4
 
 // unpack returns a block's data uncompressed. It refuses data that does not have the length in the header.

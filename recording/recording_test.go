@@ -49,7 +49,7 @@ func TestFileRoundTrip(t *testing.T) {
 	}
 }
 
-// testGone: the recording has the end of each thread, unless the thread ended in the last block.
+// testGone checks that the recording has the end of each thread, unless the thread ended in the last block.
 func testGone(t *testing.T, g *generator, r *Reader) {
 	t.Helper()
 	lastBlock := r.Blocks()[len(r.Blocks())-1]
@@ -62,7 +62,7 @@ func testGone(t *testing.T, g *generator, r *Reader) {
 	}
 }
 
-// testParts compares Range and At with what was written.
+// testParts compares the samples that Range and At return with those that were written.
 func testParts(t *testing.T, what string, want []resolved, d *sampler.Dictionary, rng func(t0, t1 int64, fn func(*sampler.Sample)) error,
 	at func(int64) (*sampler.Sample, error)) {
 	t.Helper()
@@ -120,7 +120,8 @@ func TestProgramRoundTrip(t *testing.T) {
 	}
 }
 
-// TestEachBlockStandsAlone reads one block of a file with a Dictionary that knows no other.
+// TestEachBlockStandsAlone reads only one block of a file, with an empty Dictionary. This must give the same samples as
+// reading the whole file.
 func TestEachBlockStandsAlone(t *testing.T) {
 	g := newGenerator(3)
 	file, want := record(t, 400, g.wild, g.d, nil)
@@ -222,7 +223,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
-// TestHistoryConcurrently reads while samples are appended. It gives the race detector something to check.
+// TestHistoryConcurrently reads a History while samples are appended to it, so that the race detector can find races.
 func TestHistoryConcurrently(t *testing.T) {
 	g := newGenerator(6)
 	h, err := NewHistory(5e9, 1<<30)
@@ -314,7 +315,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestFlush: samples that were written before Flush can be read while the recording goes on.
+// TestFlush: after Flush, all samples that were written before it can be read, while the recording continues.
 func TestFlush(t *testing.T) {
 	g := newGenerator(2)
 	var buf bytes.Buffer
@@ -338,8 +339,8 @@ func TestFlush(t *testing.T) {
 	}
 }
 
-// TestNotes: notes are read in the order of time, whatever the order in which they were written. A copy of the history
-// has the notes of its time.
+// TestNotes: notes are read in the order of their times, even if they were written in another order. If a part of the
+// history is saved, it has the notes of its time.
 func TestNotes(t *testing.T) {
 	g := newGenerator(2)
 	var buf bytes.Buffer

@@ -1,4 +1,5 @@
 package recording
 
-// rounds returns how often a test with one goroutine repeats itself. Without the race detector, this is n times.
+// rounds returns how many times a test with one goroutine repeats itself: n times, or fewer with the race detector,
+// which makes tests slow.
 func rounds(n int) int { return max(n/raceDivisor, 1) }

@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Bits of the flags of a stack of a running thread.
+// Bits of the flags that a stack of a running thread has.
 const (
 	runHolds = 1 << iota
 	runCollects
@@ -20,7 +20,7 @@ func checkRuns(list []sampler.NativeRun) error {
 	return nil
 }
 
-// carryRuns writes or reads a sample's stacks of running threads: their number, then all of their fields.
+// carryRuns writes or reads a sample's stacks of running threads: their number, and then all of their fields.
 func carryRuns(w *wire, next []sampler.NativeRun) []sampler.NativeRun {
 	list := w.sample.Runs[:0]
 	atNS := w.sample.TimeNS

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestManyHistoriesShareTheCompressor: a history takes little memory beside its samples. Each process has a history,
-// and there can be 64 processes. An encoder for each would take more than a megabyte.
+// TestManyHistoriesShareTheCompressor: apart from its samples, a History takes little memory. Each process has a
+// History, and there can be 64 processes. If each had its own encoder, it would take more than a megabyte.
 func TestManyHistoriesShareTheCompressor(t *testing.T) {
 	const histories, most = 32, 512 << 10
 	heap := func() int64 {

@@ -3,20 +3,20 @@ package recording
 import "github.com/ddtop/ddtop/sampler"
 
 // state is what the next sample is predicted from. It has the previous sample, because a sample is written as the
-// difference to it. Writer and reader keep the same state.
+// difference to it. Writer and reader have the same state at each sample.
 type state struct {
 	sample sampler.Sample
-	// callsStep is the number of calls in the last tick. The next tick probably makes as many.
+	// callsStep is how many calls the last tick made. The next tick probably makes the same number.
 	callsStep uint64
-	// pairs is true if the last samples had allocation pairs (GC.Pair). Then the next sample likely has one, too.
+	// pairs is true if the last samples had allocation pairs (GC.Pair). The next sample then probably has one, too.
 	pairs bool
-	// at is when the kernel was last read in this sample, in units. Each thread has a time of its own, because the
-	// kernel is read for one thread after the other. firstAfter is the time from the reading of memory to the first of
-	// these readings, in units. It is about the same in each sample.
+	// at is when the kernel was last read in this sample, in units. The kernel is read for one thread after the other,
+	// so each thread has a different time. firstAfter is the time from the reading of memory to the first reading of
+	// the kernel, in units. It is about the same in each sample.
 	at, firstAfter int64
 	asked          bool
 
-	// memories has the memory of each thread, at the thread's index in sample.Threads.
+	// memories has what is remembered of each thread (memory), at the thread's index in sample.Threads.
 	memories     []memory
 	classes      classState
 	fibers       fibersState
@@ -32,7 +32,7 @@ func newState() state {
 	return state{threadIndex: make(map[sampler.ThreadID]int), ractorIndex: make(map[sampler.RactorID]int)}
 }
 
-// reset returns to the empty sample, as at the start of a block. It keeps the allocated memory.
+// reset sets the state to an empty sample, as at the start of a block. It keeps the allocated memory.
 func (st *state) reset() {
 	threads, ractors := st.sample.Threads[:0], st.sample.Ractors[:0]
 	st.sample = sampler.Sample{Threads: threads, Ractors: ractors}
@@ -43,7 +43,7 @@ func (st *state) reset() {
 	st.callsStep, st.at, st.firstAfter, st.pairs = 0, 0, 0, false
 }
 
-// Bits of a sample's flags. The first seven fit one byte.
+// Bits of a sample's flags. The first seven fit in one byte.
 const (
 	sampleStackTick = 1 << iota
 	sampleSlow
@@ -69,7 +69,7 @@ const (
 	sampleRuns        // since version 12
 )
 
-// Bits of a thread's mask: what changed. The first seven fit one byte.
+// Bits of a thread's mask. A bit is set if the value has changed. The first seven fit in one byte.
 const (
 	threadStatus = 1 << iota
 	threadBits
@@ -97,14 +97,14 @@ const (
 	threadNative // since version 11
 )
 
-// How a thread's call or Blocked changed. Most threads alternate between two values, for example between reading from
-// the database and no call.
+// These numbers say how a thread's call or Blocked has changed. Most threads alternate between two values, for example
+// between reading from the database and no call.
 const (
 	changeBack  = 0 // back to the value before the present one
 	changeOther = 1 // to another value, which follows
 )
 
-// call is the part of sampler.Kernel that shows what a thread waits for.
+// call is the part of sampler.Kernel that shows which system call a thread waits in, and for what.
 type call struct {
 	syscall string
 	fd, fds int32
@@ -118,14 +118,14 @@ func (c call) set(k *sampler.Kernel) {
 	k.Syscall, k.FD, k.FDs, k.Peer, k.Child = c.syscall, c.fd, c.fds, c.peer, c.child
 }
 
-// blockedOf returns a thread's Blocked without the deadline, which differs each time.
+// blockedOf returns a thread's Blocked without the deadline: the deadline is different each time.
 func blockedOf(t *sampler.Thread) sampler.Blocked {
 	b := t.Blocked
 	b.DeadlineNS = 0
 	return b
 }
 
-// memory has the values of a thread's call and Blocked before the last change.
+// memory has the values that a thread's call and Blocked had before their last change.
 type memory struct {
 	call    call
 	blocked sampler.Blocked
@@ -154,8 +154,8 @@ const (
 	gcTime
 )
 
-// predictPair returns the most likely allocation pair of the next sample: the thread is the owner of the first ractor,
-// which has allocated nothing in the few µs of the read.
+// predictPair returns the most likely allocation pair of the next sample. Its thread is the owner of the first ractor,
+// and this thread has allocated nothing in the few µs of the read.
 func (st *state) predictPair() sampler.AllocPair {
 	if !st.pairs || len(st.sample.Ractors) == 0 {
 		return sampler.AllocPair{}
@@ -163,8 +163,8 @@ func (st *state) predictPair() sampler.AllocPair {
 	return sampler.AllocPair{Thread: st.sample.Ractors[0].OwnerStart}
 }
 
-// notePair sets pairs to true if a sample has an allocation pair, and to false if not. It ignores a sample in which no
-// thread holds the GVL, because such a sample cannot have a pair.
+// notePair sets pairs to whether a sample has an allocation pair. It ignores a sample in which no thread holds the GVL,
+// because such a sample cannot have a pair.
 func (st *state) notePair(p sampler.AllocPair) {
 	if p.Thread != 0 {
 		st.pairs = true
@@ -173,19 +173,19 @@ func (st *state) notePair(p sampler.AllocPair) {
 	}
 }
 
-// Bits of the mask of GCDetail. The other values have masks of their own.
+// Bits of the mask of GCDetail. Values without a bit here have separate masks.
 const (
 	detailFlags = 1 << iota
 	detailNextMajor
 	detailHeaps
 )
 
-// maxPredictRactors limits the ractors for predictQuality. With more, comparing each thread with each owner would take
-// too long.
+// maxPredictRactors limits the number of ractors with which predictQuality makes a prediction. With more ractors,
+// comparing each thread with each owner would take too long.
 const maxPredictRactors = 4
 
-// predictQuality returns the most likely StackQuality of a thread. A stack tick reads all stacks, a lock tick only the
-// stacks of the owners. The Depth and Ractors in the state's sample must already be the new ones.
+// predictQuality returns the most likely StackQuality of a thread. A stack tick reads all stacks. A lock tick reads
+// only the stacks of the owners. The Depth and Ractors in the state's sample must already be the new ones.
 func (st *state) predictQuality(t *sampler.Thread) sampler.StackQuality {
 	fresh := st.sample.Depth == sampler.StackTick
 	if rs := st.sample.Ractors; len(rs) <= maxPredictRactors {
@@ -213,9 +213,9 @@ func (st *state) predictReads(depth sampler.Depth) sampler.Reads {
 	return r
 }
 
-// units converts a time in ns to the unit in which it is written, rounded up. So only 0 becomes 0. All times are
-// rounded in the same direction, so their order stays. The times are rounded, not their differences, so errors do not
-// add up.
+// units converts a time in ns to the unit in which it is written, rounded up, so only 0 becomes 0. All times are
+// rounded in the same direction, so they stay in order. The times are rounded, and not their differences, so errors do
+// not add up.
 func units(ns int64) int64 {
 	n := ns / unit
 	if ns%unit > 0 {
@@ -224,17 +224,17 @@ func units(ns int64) int64 {
 	return n
 }
 
-// readEnd returns the end of the read of the memory, in units. TimeNS is the middle of this read.
+// readEnd returns when the read of the memory ended, in units. TimeNS is the middle of this read.
 func (st *state) readEnd() int64 {
 	return units(st.sample.TimeNS + units(st.sample.ReadNS)*unit/2)
 }
 
-// startTimes predicts the time of this sample's first reading of the kernel.
+// startTimes predicts when this sample first reads the kernel.
 func (st *state) startTimes() {
 	st.at, st.asked = st.readEnd()+st.firstAfter, false
 }
 
-// atTime notes the time of a reading of the kernel, in units.
+// atTime notes when the kernel was read, in units.
 func (st *state) atTime(at int64) {
 	if !st.asked {
 		st.firstAfter, st.asked = at-st.readEnd(), true
@@ -242,8 +242,8 @@ func (st *state) atTime(at int64) {
 	st.at = at
 }
 
-// editThreads replaces the middle of the list of threads by ids. prefix and suffix are how many threads it keeps at
-// the beginning and at the end. Threads that stay in the list keep their values.
+// editThreads replaces the middle of the list of threads by ids. It keeps the first prefix threads and the last suffix
+// threads. Threads that stay in the list keep their values.
 func (st *state) editThreads(prefix, suffix int, ids []sampler.ThreadID) {
 	old := st.sample.Threads
 	clear(st.threadIndex)
@@ -265,7 +265,7 @@ func (st *state) editThreads(prefix, suffix int, ids []sampler.ThreadID) {
 	st.sample.Threads, st.memories = list, memories
 }
 
-// editRactors makes ids the list of ractors. Ractors that stay in the list keep their values.
+// editRactors replaces the list of ractors by ids. Ractors that stay in the list keep their values.
 func (st *state) editRactors(ids []sampler.RactorID) {
 	old := st.sample.Ractors
 	clear(st.ractorIndex)
@@ -284,7 +284,7 @@ func (st *state) editRactors(ids []sampler.RactorID) {
 	st.sample.Ractors, st.spareRactors = list, old[:0]
 }
 
-// setThread copies s to t, but keeps t's own memory for Resumers.
+// setThread copies s to t, but reuses t's memory for Resumers.
 func setThread(t *sampler.Thread, s *sampler.Thread) {
 	resumers := append(t.Resumers[:0], s.Resumers...)
 	*t = *s

@@ -48,10 +48,10 @@ const (
 	threadEndedBy  = 4 // since version 14
 )
 
-// processAfter stands between a peer's path and the name of the process that listens there. No path contains it.
+// processAfter comes between a peer's path and the name of the process that listens there. No path contains it.
 const processAfter = "\x00"
 
-// The least size of an element of each table, in bytes. An element has at least one byte for each of its numbers.
+// The smallest size of an element of each table, in bytes. Each number of an element takes at least one byte.
 const (
 	leastFrame  = 7
 	leastNode   = 2
@@ -83,7 +83,7 @@ func newTableBuilder(d *sampler.Dictionary) *tableBuilder {
 	}
 }
 
-// build makes a block's tables, in parts that are compressed one by one. They are valid until the next call of build.
+// build makes a block's tables, in parts that are compressed separately. They are valid until the next call of build.
 func (b *tableBuilder) build(ids *blockIDs) [][]byte {
 	clear(b.strings)
 	clear(b.frames)
@@ -140,7 +140,7 @@ func (b *tableBuilder) check(ids *blockIDs) error {
 	return nil
 }
 
-// withLength returns the table with n, its number of elements, before it. It reuses the memory of spare.
+// withLength returns the table with the number of its elements, n, before it. It reuses the memory of spare.
 func withLength(spare *[]byte, n int, table []byte) []byte {
 	*spare = append(binary.AppendUvarint((*spare)[:0], uint64(n)), table...)
 	return *spare
@@ -184,7 +184,8 @@ func (b *tableBuilder) frameIndex(id sampler.FrameID) uint64 {
 	return n
 }
 
-// frameText writes a string of a frame as how many strings were added after it, plus one. Zero means a new string.
+// frameText writes a string of a frame as a number. For a string that was written before, the number is how many
+// strings were added after it, plus one. For a new string it is zero.
 func (b *tableBuilder) frameText(s string) string {
 	newest := uint64(len(b.strings))
 	if i := b.str(s); i == newest {
@@ -195,7 +196,8 @@ func (b *tableBuilder) frameText(s string) string {
 	return s
 }
 
-// stackNode returns the number of a stack's node in the block, from 1. It writes the new nodes of the stack.
+// stackNode returns the number of a stack's node in the block, counted from 1. It writes those nodes of the stack that
+// are new.
 func (b *tableBuilder) stackNode(id sampler.StackID) uint64 {
 	b.path = b.path[:0]
 	for id != 0 {
@@ -228,8 +230,8 @@ func bit(on bool, v uint64) uint64 {
 	return 0
 }
 
-// The methods below write or read an element of a table. Each calls the function str for the element's strings. last
-// is the previous element of the table.
+// The methods below write or read an element of a table. They call the function str for each string of the element.
+// last is the element before it in the table.
 
 func (w *wire) tablePeer(p *sampler.Peer, str func(string) string) {
 	small(w, &p.Kind, p.Kind)
@@ -300,8 +302,8 @@ func (w *wire) tableFrame(f *sampler.Frame, str func(string) string) {
 	}
 }
 
-// readTables reads a block's tables in a file of the given version and interns their contents. It returns the decoder
-// for the block.
+// readTables reads a block's tables, from a file of the given version, and adds their contents to the Dictionary. It
+// returns the decoder for the block.
 func readTables(raw []byte, dict *sampler.Dictionary, version uint32) (*decoder, error) {
 	d := newDecoder()
 	d.c = cursor{b: raw}
@@ -371,11 +373,11 @@ func readTables(raw []byte, dict *sampler.Dictionary, version uint32) (*decoder,
 	return d, c.err
 }
 
-// servingVersion is the first version with tables of requests and texts. pathVersion is the first with patterns of
-// paths.
+// servingVersion is the first version of the format with tables of requests and texts. pathVersion is the first version
+// with patterns of paths.
 const servingVersion, pathVersion = 3, 10
 
-// readStrings reads the table of strings. Each string is there once, so at most one is empty.
+// readStrings reads the table of strings. All strings in it are different, so at most one is empty.
 func readStrings(c *cursor) []string {
 	count := c.uint()
 	if c.err == nil && (count > maxStrings || 2*count > uint64(len(c.b)-c.pos)+1) {

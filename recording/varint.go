@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// appendInt appends a signed number in zigzag form, in which small numbers of either sign take few bytes.
+// appendInt appends a signed number in zigzag form: small positive and negative numbers take few bytes.
 func appendInt(b []byte, v int64) []byte {
 	return binary.AppendUvarint(b, zigzag(v))
 }
@@ -13,7 +13,7 @@ func appendInt(b []byte, v int64) []byte {
 func zigzag(v int64) uint64   { return uint64(v)<<1 ^ uint64(v>>63) }
 func unzigzag(u uint64) int64 { return int64(u>>1) ^ -int64(u&1) }
 
-// cursor reads numbers from untrusted bytes. After the first error all reads return 0.
+// cursor reads numbers from bytes that may be malicious. After the first error all reads return 0.
 type cursor struct {
 	b   []byte
 	pos int
@@ -46,7 +46,7 @@ func (c *cursor) uint() uint64 {
 
 func (c *cursor) int() int64 { return unzigzag(c.uint()) }
 
-// uint32 reads a number that must fit 32 bits.
+// uint32 reads a number. It is an error if the number does not fit in 32 bits.
 func (c *cursor) uint32() uint32 {
 	v := c.uint()
 	if v > 1<<32-1 {
@@ -56,9 +56,9 @@ func (c *cursor) uint32() uint32 {
 	return uint32(v)
 }
 
-// count reads the length of a list. It refuses more than limit elements. The parameter least is the least size of an
-// element in bytes. count also refuses a length for which too few bytes remain. So a list takes at most a few times
-// the memory of the bytes that it is read from.
+// count reads the length of a list. It refuses more than limit elements. It also refuses a length for which too few
+// bytes remain. For this, least is the smallest size of an element in bytes. So a list takes at most a few times the
+// memory of the bytes that it is read from.
 func (c *cursor) count(limit, least int) int {
 	v := c.uint()
 	if v > uint64(limit) || v > uint64((len(c.b)-c.pos)/least) {
@@ -79,7 +79,7 @@ func (c *cursor) below(n int) int {
 	return int(v)
 }
 
-// text reads a string with its length before it.
+// text reads a string. Its length comes before it.
 func (c *cursor) text() string {
 	n := c.count(len(c.b), 1)
 	if c.err != nil {

@@ -9,20 +9,20 @@ import (
 )
 
 // A wire writes samples to the streams of a block, or reads them. Each struct of a sample has one method for both
-// directions. The method takes the previous value from the state, and gets the next value as an argument. It writes or
-// reads the numbers that turn the previous value into the next one. While reading, the next value is not known yet, so
-// the argument has no effect.
+// directions. The method gets the previous value from the state, and the next value as an argument. It writes or reads
+// the numbers that turn the previous value into the next one. When reading, the next value is not known yet, so the
+// argument has no effect.
 //
-// A method for a number gets the number, writes it, and returns it. While reading, the method ignores its argument,
-// and returns the number that it has read.
+// A method for a number gets the number, writes it, and returns it. When reading, the method ignores its argument, and
+// returns the number that it has read.
 type wire struct {
 	state
 	reading bool
 	// out is the written data.
 	out streams
-	// c reads streamStructure. times and counts read the streams of times and of counters.
+	// c is for streamStructure. times and counts are for the streams of times and of counters.
 	c, times, counts cursor
-	// texts has the numbers of a block's strings, for writing. strings has the strings by number, for reading.
+	// texts has the number of each string in a block, for writing. strings has the string for each number, for reading.
 	texts   map[string]uint32
 	strings []string
 
@@ -34,25 +34,26 @@ type wire struct {
 	mids []sampler.ThreadID
 	rids []sampler.RactorID
 	// resumers is the number of elements in the Resumers of all threads together. queued is the number of elements in
-	// the queues of all ractors. A reader checks both numbers against limits.
+	// the queues of all ractors together. A reader checks both numbers against limits.
 	resumers, queued int
-	// listed is the sum of the numbers of threads in all samples of the block so far.
+	// listed is how many threads all samples of the block so far list together.
 	listed int
-	// named has the threads that the samples of the block name. It is nil if the block uses the IDs of the Dictionary.
+	// named has the threads that the samples of the block mention. It is nil if the block uses the IDs of the
+	// Dictionary.
 	named map[sampler.ThreadID]struct{}
-	// names replaces names by pseudonyms in what is read. It is nil if nothing is redacted.
+	// names replaces the names in what is read by pseudonyms. It is nil if nothing is redacted.
 	names *redact.Redactor
 }
 
-// ids numbers the IDs of one kind that a block uses, from 1 in the order of their first use. If list is nil, the block
-// uses the IDs of the Dictionary instead of numbers.
+// ids gives numbers to the IDs of one kind that a block uses, from 1 on, in the order of their first use. If list is
+// nil, the block uses the IDs of the Dictionary, and no numbers.
 type ids[ID ~uint32] struct {
 	list    []ID // the ID of each number; the first element is none
 	numbers map[ID]uint32
 	name    string
 }
 
-// begin drops all numbers. The previous list stays unchanged, because the tables are made from it later.
+// begin drops all numbers. It makes a new list, because the tables are made later from the previous list.
 func (x *ids[ID]) begin() {
 	x.list = []ID{0}
 	if x.numbers == nil {
@@ -146,7 +147,7 @@ func small[T ~uint8 | ~uint16 | ~uint32](w *wire, field *T, v T) {
 	*field = T(n)
 }
 
-// signed writes v or reads a signed number, and stores it in a field.
+// signed writes v or reads a signed number, and stores the number in field.
 func (w *wire) signed(field *int32, v int32) {
 	n := w.int(int64(v))
 	if n != int64(int32(n)) {
@@ -174,8 +175,8 @@ func (w *wire) figures(fields, next []*int64) {
 	}
 }
 
-// length writes n, or reads the length of a list. A reader refuses more than limit elements, or too few bytes left for
-// them. least is the size of the smallest element, in bytes.
+// length writes the length n of a list, or reads it. When reading, it refuses more than limit elements, and a length
+// for which too few bytes are left. least is the smallest size of an element, in bytes.
 func (w *wire) length(n, limit, least int) int {
 	if w.reading {
 		return w.c.count(limit, least)
@@ -183,7 +184,7 @@ func (w *wire) length(n, limit, least int) int {
 	return int(w.uint(uint64(n)))
 }
 
-// index writes or reads an index of a list of n elements.
+// index writes or reads an index into a list of n elements.
 func (w *wire) index(i, n int) int {
 	if w.reading {
 		return w.c.below(n)
@@ -191,7 +192,8 @@ func (w *wire) index(i, n int) int {
 	return int(w.uint(uint64(i)))
 }
 
-// text writes or reads a string as its number in the block. At the first use the string itself follows.
+// text writes or reads a string as its number in the block. When a string is used for the first time, the string itself
+// follows.
 func (w *wire) text(s string) string {
 	if w.reading {
 		n := w.c.below(len(w.strings) + 1)
@@ -219,14 +221,15 @@ func (w *wire) text(s string) string {
 	return s
 }
 
-// name notes that the block names a thread, so that its table of threads has it.
+// name notes that the block mentions a thread. Its table of threads must then have this thread.
 func (w *wire) name(id sampler.ThreadID) {
 	if w.named != nil && id != 0 {
 		w.named[id] = struct{}{}
 	}
 }
 
-// at returns element i of a list to write. While reading, the list has no such element, and at returns the zero value.
+// at returns element i of a list that is to be written. When reading, the list has no such element, and at returns the
+// zero value.
 func at[T any](list []T, i int) (v T) {
 	if i < len(list) {
 		return list[i]

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// queuedBlocks is how many blocks of samples may wait to be written. Each covers two seconds. If there are so
-	// many, Write waits for the disk, or drops the block if Live is on.
+	// queuedBlocks is how many blocks of samples may wait to be written. Each covers two seconds. If this many wait,
+	// Write waits for the disk, or drops the next block if Live is on.
 	queuedBlocks = 8
-	// queuedOthers is how many other blocks may wait: the first block, notes and the end.
+	// queuedOthers is how many blocks without samples may wait to be written: the first block, notes and the end.
 	queuedOthers = 8
 )
 
-// Writer writes a recording. Write, Note, Flush and Close are for one goroutine. Another goroutine compresses and
+// Writer writes a recording. Only one goroutine may call Write, Note, Flush and Close. Another goroutine compresses and
 // writes to the file.
 type Writer struct {
 	enc    *encoder
@@ -29,19 +29,19 @@ type Writer struct {
 	free   chan streams
 	closed bool
 	live   bool
-	// given is the number of samples passed to Write, lost the number of dropped ones.
+	// given is the number of samples passed to Write. lost is how many of them were dropped.
 	given, lost uint64
 
 	mu      sync.Mutex
 	err     error
 	bytes   int64
 	written uint64 // the number of written samples
-	// complete is true if Close has passed everything to the io.Writer.
+	// complete is true if Close has written everything to the io.Writer.
 	complete bool
 }
 
-// job is a block to write. If ack is not nil, there is no block, and the goroutine closes ack when it gets to this
-// job.
+// job is a block to write. If ack is not nil, there is no block: the goroutine closes ack to show that it has done all
+// jobs before this one.
 type job struct {
 	block   header
 	samples streams
@@ -51,7 +51,8 @@ type job struct {
 }
 
 // NewWriter returns a Writer, and writes the header and the process block. The samples' IDs must belong to d. The
-// caller closes w. An error means that p cannot be encoded. Errors of the disk come from later calls.
+// caller must close w. If p cannot be encoded, NewWriter returns an error. Errors of the disk are returned by later
+// calls.
 func NewWriter(w io.Writer, p sampler.Process, d *sampler.Dictionary) (*Writer, error) {
 	data, err := json.Marshal(p)
 	if err != nil {
@@ -73,8 +74,9 @@ func NewWriter(w io.Writer, p sampler.Process, d *sampler.Dictionary) (*Writer, 
 	return rec, nil
 }
 
-// Write appends a sample. It only encodes, which takes a few microseconds. Every two seconds it passes a block to the
-// other goroutine. After an error of the disk, the Writer writes nothing more, and a later call returns the error.
+// Write appends a sample. It only encodes the sample, which takes a few microseconds. Every two seconds it passes a
+// block to the other goroutine. After an error of the disk, the Writer writes nothing more, and a later call returns
+// the error.
 func (w *Writer) Write(s *sampler.Sample) error {
 	if w.closed {
 		return errClosed
@@ -94,16 +96,16 @@ func (w *Writer) Write(s *sampler.Sample) error {
 	return nil
 }
 
-// Live sets whether the Writer never waits for the disk. If on is true, the Writer drops each block that it cannot
-// write in time, and counts its samples as lost. Later samples hold this count, so a replay shows that data is
-// missing. Close still waits.
+// Live sets whether the Writer drops samples so as not to wait for the disk. If on is true, it drops each block that it
+// cannot write in time, and counts the block's samples as lost. Later samples have this count, so a replay shows that
+// data is missing. Close still waits.
 func (w *Writer) Live(on bool) { w.live = on }
 
 // Lost returns the number of samples that were dropped while Live was on.
 func (w *Writer) Lost() uint64 { return w.lost }
 
-// Unwritten returns ErrSlow with the number of samples that the file lacks. It is for a caller that stops waiting for
-// Close.
+// Unwritten returns ErrSlow with the number of samples that are missing in the file. It is for a caller that no more
+// waits for Close.
 func (w *Writer) Unwritten() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -124,7 +126,7 @@ func (w *Writer) Unwritten() error {
 	return fmt.Errorf("%w: %s", ErrSlow, what)
 }
 
-// Complete reports whether Close has written all that was left. It may be called from any goroutine.
+// Complete reports whether Close has written everything that was left. Any goroutine may call it.
 func (w *Writer) Complete() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -145,8 +147,8 @@ func (w *Writer) Flush() error {
 	return w.failed()
 }
 
-// Close writes the remaining samples and, if end is not nil, how the target ended. It does not close the io.Writer.
-// Close can block forever if the disk does. A caller that cannot wait must call it in a goroutine and abandon that
+// Close writes the remaining samples and, if end is not nil, how the target ended. It does not close the io.Writer. If
+// the disk hangs, Close can block forever. A caller that cannot wait must call it in a goroutine and abandon this
 // goroutine.
 func (w *Writer) Close(end *sampler.End) error {
 	if w.closed {
@@ -199,7 +201,7 @@ func (w *Writer) fail(err error) {
 	w.err = err
 }
 
-// seal passes the block to the other goroutine and begins the next one. If Live is on and seal would have to wait, it
+// seal passes the block to the other goroutine and begins the next block. If Live is on and seal would have to wait, it
 // drops the block.
 func (w *Writer) seal() error {
 	if err := w.failed(); err != nil {
@@ -209,7 +211,7 @@ func (w *Writer) seal() error {
 	if e.samples == 0 {
 		return nil
 	}
-	// No other goroutine adds blocks, so there will be room if there is now.
+	// Only this goroutine adds blocks. So if there is room now, there is still room when the block is added.
 	if w.live && len(w.jobs) >= queuedBlocks {
 		w.lost += uint64(e.samples)
 		e.begin(e.out)
@@ -286,9 +288,9 @@ func (w *Writer) write(out io.Writer, block []byte, raw int, samples uint32) {
 	}
 }
 
-// compressor returns the encoder for whole blocks. All histories and recordings share it. Its tables take more than a
-// megabyte, and there can be a history for each of many processes. Two blocks can be encoded at a time. A block's
-// bytes do not depend on earlier blocks. The window holds the largest usual block.
+// compressor returns the encoder for whole blocks. All histories and recordings share it, because its tables take more
+// than a megabyte, and there can be a history for each of many processes. Two blocks can be encoded at a time. A
+// block's bytes do not depend on earlier blocks. The largest usual block fits in the window.
 var compressor = sync.OnceValues(func() (*zstd.Encoder, error) {
 	return zstd.NewWriter(nil, zstd.WithEncoderConcurrency(2), zstd.WithWindowSize(maxRawBlock),
 		zstd.WithEncoderCRC(false), zstd.WithLowerEncoderMem(true))

@@ -1,7 +1,7 @@
 package report
 
-// StatCapacity predicts the throughput of a server or a job worker with other numbers of threads. It assumes full
-// load: all threads have a request or a job. The prediction is the closed queueing model of package gvl/capacity.
+// StatCapacity predicts the throughput of a server or a job worker with other numbers of threads. It assumes full load:
+// all threads have a request or a job. The prediction comes from a closed queueing model (package gvl/capacity).
 type StatCapacity struct {
 	// Work is what the pool's threads serve: "request" or "job".
 	Work string `json:"work"`
@@ -10,27 +10,27 @@ type StatCapacity struct {
 	BusyMean float64 `json:"busy_mean"`
 	// Load is the present throughput divided by the throughput at full load, 0 to 1.
 	Load float64 `json:"load"`
-	// Why is the reason why there is no prediction. Then Curve is empty. Why is null if there is a prediction.
+	// Why is the reason why there is no prediction. Curve is empty in this case. If there is a prediction, Why is null.
 	Why *string `json:"why"`
 	// Requests is the number of requests and jobs that the prediction is based on.
 	Requests int `json:"requests"`
-	// HeldShare and OutsideShare are the parts of a request's time with the GVL and outside it. Time in which the
+	// HeldShare and OutsideShare are the parts of a request's time with the GVL and without it. Time in which the
 	// request waited for the GVL, a lock or a CPU is left out, so their sum is 1. WaitingShare is the part of the
 	// request's whole time in which it waited for the GVL.
 	HeldShare    float64 `json:"held_share"`
 	OutsideShare float64 `json:"outside_share"`
 	WaitingShare float64 `json:"waiting_share"`
-	// Variance is the squared coefficient of variation of the lengths of holds of the GVL, derived from the measured
-	// waits. It is 1 for exponentially distributed lengths, and 0 for equal ones.
+	// Variance says how much the lengths of holds of the GVL vary: it is their squared coefficient of variation,
+	// derived from the measured waits. It is 1 for exponentially distributed lengths, and 0 for equal ones.
 	Variance float64 `json:"variance"`
-	// Curve has a point for each number of threads, from one on.
+	// Curve has a point for each number of threads, beginning with one thread.
 	Curve []CapacityPoint `json:"curve"`
 }
 
 // CapacityPoint is the prediction for a number of threads.
 type CapacityPoint struct {
 	Threads int `json:"threads"`
-	// Throughput is relative to the throughput with the present number of threads, which is 1.
+	// Throughput is the throughput divided by the throughput with the present number of threads.
 	Throughput float64 `json:"throughput"`
 	// WaitingShare is the part of a request's time in which it waits for the GVL.
 	WaitingShare float64 `json:"waiting_share"`
@@ -44,14 +44,14 @@ func (c *StatCapacity) At(n int) (p CapacityPoint, ok bool) {
 	return c.Curve[n-1], true
 }
 
-// StatWorkers predicts the effect of one more process on a server of several processes, at full load.
+// StatWorkers predicts how one more process would change a server of several processes, at full load.
 type StatWorkers struct {
-	// Workers is the number of serving processes. CPUs is the number of CPUs that they may use, and UsedCPUs how many
-	// they would use at full load.
+	// Workers is the number of processes that serve requests. CPUs is the number of CPUs that they may use. UsedCPUs is
+	// how many they would use at full load.
 	Workers  int     `json:"workers"`
 	CPUs     int     `json:"cpus"`
 	UsedCPUs float64 `json:"used_cpus"`
-	// OneMore is by how much one more process raises the total throughput, as a part of the present throughput. It is
-	// zero if the processes fill the CPUs.
+	// OneMore is the growth of the total throughput with one more process, as a part of the present throughput. It is
+	// zero if the processes already use all CPUs.
 	OneMore float64 `json:"one_more"`
 }

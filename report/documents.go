@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// Child is a process that was found below the processes that the user named. Times are in RFC 3339.
+// Child is a process below the processes that the user named: a child, or a child of a child. Times are in RFC 3339.
 type Child struct {
 	PID    int    `json:"pid"`
 	Parent int    `json:"parent"`
@@ -14,7 +14,8 @@ type Child struct {
 	Start string  `json:"start"`
 	// Sampled is true if the process was measured.
 	Sampled bool `json:"sampled"`
-	// Ended is null while the process lives. Why is the reason why it ended or why it was not sampled.
+	// Ended is when the process ended. It is null while the process lives. Why is the reason why it ended or why it was
+	// not sampled.
 	Ended *string `json:"ended"`
 	Why   *string `json:"why"`
 }
@@ -23,11 +24,12 @@ type Child struct {
 type Sum struct {
 	Processes int `json:"processes"`
 	Threads   int `json:"threads"`
-	// CPUShare is the CPU time of all processes together, in CPUs. WaitingMean is the mean number of threads that
-	// waited for a GVL. Both leave out processes with unknown values.
+	// CPUShare is the mean number of CPUs that all processes together used. WaitingMean is the mean number of threads
+	// that waited for a GVL. Both leave out processes whose values are not known.
 	CPUShare    float64 `json:"cpu_share"`
 	WaitingMean float64 `json:"waiting_mean"`
-	// RSSBytes is the sum of the processes' resident memory. Memory that they share is counted once for each of them.
+	// RSSBytes is the sum of the processes' resident memory. Memory that several processes share counts for each of
+	// them.
 	RSSBytes int64 `json:"rss_bytes"`
 	Findings int   `json:"findings"`
 }
@@ -37,10 +39,10 @@ type Several struct {
 	// All is the sum of the processes. Only `stat --json` has it.
 	All       *Sum `json:"all,omitempty"`
 	Processes any  `json:"processes"`
-	// Siblings are processes with queued requests while other processes of the same program are idle. Only `stat
-	// --json` has them.
+	// Siblings are processes that have queued requests although other processes of the same program are idle. Only
+	// `stat --json` has them.
 	Siblings []Sibling `json:"siblings,omitempty"`
-	// Workers predicts the effect of one more process. It is nil if this is not known. Only `stat --json` has it.
+	// Workers predicts the effect of one more process. It is nil if there is no prediction. Only `stat --json` has it.
 	Workers *StatWorkers `json:"workers,omitempty"`
 	// Findings are the findings of all processes, the worst first. Only `stat --json` has them.
 	Findings []SharedFinding `json:"findings,omitempty"`
@@ -49,11 +51,13 @@ type Several struct {
 	Forgotten int `json:"children_forgotten"`
 }
 
-// Sibling is a process that has requests queued behind busy threads while others of the same program have idle threads.
+// Sibling is a process in which requests wait for busy threads, while other processes of the same program have idle
+// threads.
 type Sibling struct {
 	PID    int   `json:"pid"`
 	Queued int64 `json:"queued"`
-	// Behind is the route that most of the process's requests in progress have. It is null if the route is not known.
+	// Behind is the route of most requests in progress: the queued requests wait behind these. It is null if the route
+	// is not known.
 	Behind *string `json:"behind"`
 	// Idle is the number of processes of the same program that have idle threads.
 	Idle int `json:"idle"`
@@ -64,8 +68,8 @@ type SharedFinding struct {
 	ID       string `json:"id"`
 	Severity string `json:"severity"`
 	Title    string `json:"title"`
-	// Program is the name of the processes' program. Of is the number of its processes, and Processes is how many of
-	// them have the finding. PID is the process in which the finding is most severe.
+	// Program is the name of the processes' program. Of is the number of processes of this program, and Processes is
+	// how many of them have the finding. PID is the process in which the finding is most severe.
 	Program   string `json:"program"`
 	Processes int    `json:"processes"`
 	Of        int    `json:"of"`
@@ -93,23 +97,23 @@ type TimedLine struct {
 
 // WatchEvent is a line of output of `ddtop record --when`.
 type WatchEvent struct {
-	// Event is "began", "wrote", "failed" or "removed". "removed" means that the oldest recording was deleted, because
+	// Event is "began", "wrote", "failed" or "removed". "removed" means that the oldest recording was deleted because
 	// the recordings exceeded a limit.
 	Time  time.Time `json:"time"`
 	Event string    `json:"event"`
 	// PID and Program name the process. They are 0 and "" if a recording was removed.
 	PID     int    `json:"pid"`
 	Program string `json:"program"`
-	// Condition is the condition that came true, as the user gave it. Text is the figure or the finding that made it
+	// Condition is the condition that became true, as the user wrote it. Text is the figure or the finding that made it
 	// true, or the reason of a failure. Both are "" if a recording was removed.
 	Condition string `json:"condition"`
 	Text      string `json:"text"`
-	// Path is the recording. It is "" if there is none yet.
+	// Path is the file of the recording. It is "" if there is no file yet.
 	Path string `json:"path"`
 	// StartNS and EndNS are the first and the last time of the recording so far. Bytes is its size.
 	StartNS int64 `json:"start_monotonic_ns"`
 	EndNS   int64 `json:"end_monotonic_ns"`
 	Bytes   int64 `json:"bytes"`
-	// MissingNS is the time between StartNS and EndNS that is missing because the disk was slow.
+	// MissingNS is how much of the time between StartNS and EndNS is missing because the disk was slow.
 	MissingNS int64 `json:"missing_ns"`
 }

@@ -10,10 +10,10 @@ type Dump struct {
 	PID   int      `json:"pid"`
 	Title string   `json:"title"`
 	Ruby  DumpRuby `json:"ruby"`
-	// Time is the sample's wall-clock time, RFC 3339 with nanoseconds. MonotonicNS is the same in CLOCK_MONOTONIC.
+	// Time is the sample's wall-clock time, RFC 3339 with nanoseconds. MonotonicNS is the same time by CLOCK_MONOTONIC.
 	Time        string `json:"time"`
 	MonotonicNS int64  `json:"monotonic_ns"`
-	// ReadNS is how long the reading took. Time is uncertain by this much.
+	// ReadNS is how long the reading took. So Time is uncertain by ReadNS.
 	ReadNS int64 `json:"read_ns"`
 	// PauseNS is how long ddtop stopped the target for the dump. It is zero if the target was not stopped.
 	PauseNS int64 `json:"pause_ns"`
@@ -26,8 +26,8 @@ type Dump struct {
 	// Locks are the objects that threads wait for, such as Mutexes, Monitors, Queues and joined threads.
 	Locks   []DumpLock   `json:"locks"`
 	Threads []DumpThread `json:"threads"`
-	// NativeThreads are the threads that Ruby does not know, with their CPU time since they started. Samples do not
-	// contain them, so the caller sets this field.
+	// NativeThreads are the native threads that Ruby does not know, with their CPU time since they started. Samples do
+	// not contain them, so the caller sets this field.
 	NativeThreads []DumpNativeThread `json:"native_threads"`
 	// NativeLocks are locks of C code that threads wait for. It is null if ddtop did not look for them.
 	NativeLocks []DumpNativeLock `json:"native_locks"`
@@ -36,17 +36,17 @@ type Dump struct {
 	NativeMissing *string `json:"native_missing"`
 	// SuspendedFibers counts the suspended fibers. It is null if ddtop did not look for them, as in a recording.
 	SuspendedFibers *DumpSuspended `json:"suspended_fibers"`
-	// MeasuredNS is how long ddtop measured before the dump, in ns. It is zero if it did not measure. Findings are
-	// what was wrong in this time.
+	// MeasuredNS is how long ddtop measured before the dump, in ns. It is zero if it did not measure. Findings has the
+	// problems found in this time.
 	MeasuredNS int64         `json:"measured_ns"`
 	Findings   []StatFinding `json:"findings"`
 	GC         DumpGC        `json:"gc"`
-	// Alloc is what was allocated in the last MeasuredNS before the dump, by class.
+	// Alloc is how much was allocated in the last MeasuredNS before the dump, by class.
 	Alloc StatAlloc `json:"alloc"`
 	Reads DumpReads `json:"reads"`
 }
 
-// DumpRuby describes the target's Ruby. JIT is null if there is no JIT.
+// DumpRuby describes the target's Ruby. JIT is null if Ruby runs without a JIT.
 type DumpRuby struct {
 	Version     string  `json:"version"`
 	Description string  `json:"description"`
@@ -62,11 +62,11 @@ type DumpRactor struct {
 // DumpGVL is the holder of a GVL and the threads that wait for it.
 type DumpGVL struct {
 	Owner *sampler.ThreadID `json:"owner"`
-	// Handover is the thread chosen as the next holder, which does not run yet.
+	// Handover is the thread that is chosen as the next holder but does not run yet.
 	Handover *sampler.ThreadID `json:"handover"`
 	// Waiting are the waiting threads, the one with the longest wait first.
 	Waiting []sampler.ThreadID `json:"waiting"`
-	// WaitingCount is the number of waiting threads. Ruby 2.5 has only this number and not the threads.
+	// WaitingCount is the number of waiting threads. In Ruby 2.5 only this number is known, not which threads wait.
 	WaitingCount int  `json:"waiting_count"`
 	Torn         bool `json:"torn"`
 }
@@ -78,32 +78,36 @@ type DumpThread struct {
 	Name   *string          `json:"name"`
 	Main   bool             `json:"main"`
 	Ractor sampler.RactorID `json:"ractor"`
-	// Status is Ruby's word, and State is ddtop's. Detail's keys depend on State (docs/reference/states.md).
+	// Status is Ruby's word for what the thread does, and State is ddtop's word. The keys of Detail depend on State
+	// (docs/reference/states.md).
 	Status string         `json:"status"`
 	State  string         `json:"state"`
 	Detail map[string]any `json:"detail"`
-	// Serving is the request or job that the thread works for. It is null if there is none, or if it is not known.
+	// Serving is the request or job that the thread works for. It is null if it works for none, or if this is not
+	// known.
 	Serving *StatServing `json:"serving"`
-	// StateNS is how long the state has lasted, in ns. StateBound says whether StateNS is only a bound. The thread may
-	// have left the state and come back unseen. Or it was already in the state when ddtop first saw it.
+	// StateNS is how long the state has lasted, in ns. StateBound says whether StateNS is only a bound. There are two
+	// reasons for a bound: the thread may have left the state and come back unseen, or was already in it when ddtop
+	// first saw it.
 	StateNS    int64     `json:"state_ns"`
 	StateBound gvl.Bound `json:"state_bound"`
 	// CPUNS is the native thread's CPU time since it started. It is null if it was not read.
 	CPUNS *int64 `json:"cpu_ns"`
 	// Native are the C functions below the innermost of Frames. It is null if the thread ran, or has no native thread.
 	Native *DumpNative `json:"native"`
-	// Frames belong to the fiber that runs, innermost first. Fibers are the fibers that resumed it, directly or
-	// through others, from inner to outer.
+	// Frames are the frames of the fiber that runs, innermost first. Fibers are the fibers that resumed it, directly or
+	// through other fibers, from inner to outer.
 	Frames []DumpFrame `json:"frames"`
 	Fibers []DumpFiber `json:"fibers"`
-	// Suspended are the thread's other fibers, grouped by stack, the largest group first. It is empty if ddtop did not
-	// look for them.
+	// Suspended are the thread's other fibers. Fibers with the same stack are a group, and the largest group comes
+	// first. It is empty if ddtop did not look for them.
 	Suspended []DumpSuspendedFibers `json:"suspended_fibers"`
-	// Truncated is set if the stack was deeper than the limit. Then Omitted frames in its middle are missing.
+	// Truncated is set if the stack was deeper than the limit. In this case Omitted is the number of frames that are
+	// missing in its middle.
 	Truncated bool   `json:"truncated"`
 	Omitted   uint32 `json:"omitted"`
 	// Partial is set if the stack changed while it was read and its inner end is missing. Failed is set if no stack
-	// could be read. Stale is set if the frames are of an earlier sample.
+	// could be read. Stale is set if the frames come from an earlier sample.
 	Partial bool `json:"partial"`
 	Failed  bool `json:"failed"`
 	Stale   bool `json:"stale"`
@@ -114,7 +118,7 @@ type DumpFiber struct {
 	Frames []DumpFrame `json:"frames"`
 }
 
-// DumpFrame is one line of a backtrace. Path and AbsolutePath are null where Ruby has nil.
+// DumpFrame is one line of a backtrace. Path and AbsolutePath are null if Ruby has nil for them.
 type DumpFrame struct {
 	Label        string  `json:"label"`
 	Name         string  `json:"name"`
@@ -127,38 +131,38 @@ type DumpFrame struct {
 	Origin string  `json:"origin"`
 	Gem    *string `json:"gem"`
 
-	// Own is set for the program's own code. Library names where other code comes from.
+	// Own is set for the program's own code. For other code, Library names the library that it comes from.
 	Own     bool   `json:"-"`
 	Library string `json:"-"`
 }
 
-// DumpReads counts the faults and repetitions of reads since the attach.
+// DumpReads counts reads of memory that failed or were repeated since ddtop attached.
 type DumpReads struct {
 	Torn    uint64 `json:"torn"`
 	Partial uint64 `json:"partial"`
 	Failed  uint64 `json:"failed"`
 	Retried uint64 `json:"retried"`
-	// Pauses is how often the target was stopped for a sample (--pause). PausesCut is how many of these samples do not
-	// show one instant.
+	// Pauses is how often ddtop stopped the target for a sample (--pause). PausesCut is how many of these samples do
+	// not show one instant.
 	Pauses    uint64 `json:"pauses"`
 	PausesCut uint64 `json:"pauses_cut"`
 }
 
-// DumpDeadlock is a cycle of threads, each waiting for the next and the last for the first.
+// DumpDeadlock is a cycle of threads. Each waits for the next one, and the last waits for the first.
 type DumpDeadlock struct {
 	Threads []sampler.ThreadID `json:"threads"`
-	// Waits has the object of each thread's wait, in the order of Threads.
+	// Waits has the object that each thread waits for, in the order of Threads.
 	Waits []DumpWait `json:"waits"`
 }
 
 // DumpWait is one link of a deadlock.
 type DumpWait struct {
 	Thread sampler.ThreadID `json:"thread"`
-	// Kind is the class of what the thread waits for ("Mutex", "Monitor", "Thread"). Object is the address of a lock,
-	// and null for a thread that is joined.
+	// Kind is the class of the object that the thread waits for ("Mutex", "Monitor", "Thread"). Object is the address
+	// of a lock. It is null if the thread joins another thread.
 	Kind   string  `json:"kind"`
 	Object *string `json:"object"`
-	// HeldBy is the thread that holds Object, or that is joined.
+	// HeldBy is the thread that holds the lock Object, or the thread that is joined.
 	HeldBy sampler.ThreadID `json:"held_by"`
 }
 
@@ -166,16 +170,16 @@ type DumpWait struct {
 type DumpLock struct {
 	Kind   *string `json:"kind"`
 	Object *string `json:"object"`
-	// Exclusive is set for a Mutex or Monitor, whose holder keeps the waiting threads from continuing.
+	// Exclusive is set for a Mutex or Monitor: its holder prevents the waiting threads from continuing.
 	Exclusive bool `json:"exclusive"`
-	// Holder is the thread that holds the lock, or that is joined. HolderState and HolderFrame are its state and its
-	// innermost frame.
+	// Holder is the thread that holds the lock, or the thread that others join. HolderState and HolderFrame are its
+	// state and its innermost frame.
 	Holder      *sampler.ThreadID `json:"holder"`
 	HolderState *string           `json:"holder_state"`
 	HolderFrame *DumpFrame        `json:"holder_frame"`
-	// Waiting are the waiting threads, the one with the longest wait first. LongestNS is the length of this longest
-	// wait. LongestBound says whether LongestNS is only a bound. LongestNS is null if it is unknown, because each
-	// thread may have had the lock in between.
+	// Waiting are the waiting threads, the one with the longest wait first. LongestNS is the length of the longest
+	// wait. LongestBound says whether LongestNS is only a bound. LongestNS is null if it is unknown: each thread may
+	// have had the lock in between.
 	Waiting      []sampler.ThreadID `json:"waiting"`
 	LongestNS    *int64             `json:"longest_ns"`
 	LongestBound gvl.Bound          `json:"longest_bound"`
@@ -183,14 +187,15 @@ type DumpLock struct {
 	Timed int `json:"timed"`
 }
 
-// DumpSuspended counts the fibers of the process that neither run nor have resumed a running fiber.
+// DumpSuspended counts the suspended fibers of the process: they do not run, and have not resumed a running fiber.
 type DumpSuspended struct {
-	// Count is the number of all these fibers. Created is how many were never resumed.
+	// Count is the number of all suspended fibers. Created is how many of them were never resumed.
 	Count   int `json:"count"`
 	Created int `json:"created"`
-	// Requests is how many of them work for a request or a job.
+	// Requests is how many suspended fibers work for a request or a job.
 	Requests int `json:"requests"`
-	// Cut is set if there may be more. ReadNS is how long the search took. The fibers were read at different instants.
+	// Cut is set if there may be more suspended fibers. ReadNS is how long the search took. The fibers were read at
+	// different instants.
 	Cut    bool  `json:"cut"`
 	ReadNS int64 `json:"read_ns"`
 }
@@ -201,27 +206,28 @@ type DumpSuspendedFibers struct {
 	Count   int         `json:"count"`
 	Created bool        `json:"created"`
 	Frames  []DumpFrame `json:"frames"`
-	// Serving is the work of these fibers. It may be incomplete, because all groups together share a limit.
+	// Serving is what these fibers work for. It may be incomplete, because all groups together share a limit.
 	Serving []StatServing `json:"serving"`
 }
 
-// DumpGC is the collector's state. Valid is false if ddtop cannot read it, as with a collector that is not Ruby's.
+// DumpGC is the state of the garbage collector. Valid is false if ddtop cannot read it, for example if the collector is
+// not Ruby's own.
 type DumpGC struct {
 	Valid bool `json:"valid"`
-	// During is set if a thread is inside the collector right now. Phase is idle, mark, sweep or compact. Between two
-	// steps of an incremental marking or a lazy sweep, Phase is still mark or sweep.
+	// During is set if a thread is inside the collector at this moment. Phase is idle, mark, sweep or compact. Between
+	// two steps of an incremental marking or a lazy sweep, Phase is still mark or sweep, although During is not set.
 	During bool   `json:"during"`
 	Phase  string `json:"phase"`
-	// Count, Minor and Major are numbers of cycles since the process started.
+	// Count, Minor and Major are how many collections of each kind there were since the process started.
 	Count uint64 `json:"count"`
 	Minor uint64 `json:"minor"`
 	Major uint64 `json:"major"`
-	// Kind (minor, major), By and MajorBy describe the present cycle or the last one, in the words of
-	// GC.latest_gc_info. They are null before the first cycle. MajorBy is null for a minor cycle.
+	// Kind (minor, major), By and MajorBy describe the present collection or the last one, in the words of
+	// GC.latest_gc_info. They are null before the first collection. MajorBy is null for a minor one.
 	Kind    *string `json:"kind"`
 	By      *string `json:"by"`
 	MajorBy *string `json:"major_by"`
-	// RubyNS is Ruby's own total of GC time, in CPU time of the process. It is zero before 3.1.
+	// RubyNS is the total time of collections as Ruby counts it, in CPU time of the process. It is zero before 3.1.
 	RubyNS uint64 `json:"ruby_ns"`
 	// Allocated is the number of objects allocated since the process started.
 	Allocated uint64 `json:"allocated"`

@@ -20,7 +20,7 @@ type StatGCBy struct {
 	Method uint64 `json:"method"`
 	CAPI   uint64 `json:"capi"`
 	Stress uint64 `json:"stress"`
-	// Unknown counts cycles whose reason was not read before the next cycle began.
+	// Unknown counts collections whose reason is not known, because the next collection began before it was read.
 	Unknown uint64 `json:"unknown"`
 }
 
@@ -34,35 +34,36 @@ type StatGCMajorBy struct {
 }
 
 // StatGCTrigger is code in which collections began. Seen counts the collections that were still running when they were
-// first seen. Probable counts the collections that had already ended then. They began in this code or shortly before
-// it ran.
+// first seen. Probable counts the collections that had already ended when they were first seen. They began in this code
+// or shortly before it ran.
 type StatGCTrigger struct {
 	StatCode
 	Seen     uint64 `json:"seen"`
 	Probable uint64 `json:"probable"`
 }
 
-// StatGCPayer is code whose thread was inside the collector for NS. Share (0 to 1) is the part of all such time.
+// StatGCPayer is code whose thread was inside the collector for NS. Share (0 to 1) is NS divided by the time of all
+// payers.
 type StatGCPayer struct {
 	StatCode
 	NS    int64   `json:"ns"`
 	Share float64 `json:"share"`
 }
 
-// GCFigures are the figures of GC.stat and GC.stat_heap at one moment, with the names of Ruby 3.4. A figure that the
-// release does not keep is null.
+// GCFigures are the figures of GC.stat and GC.stat_heap at one moment, with the names of Ruby 3.4. If a release of Ruby
+// does not have a figure, it is null.
 type GCFigures struct {
 	AtNS int64 `json:"monotonic_ns"`
-	// Disabled is set by GC.disable, and Stress by GC.stress. Incremental is true while the collector marks in steps.
-	// Measuring is true if Ruby counts GC time.
+	// Disabled is set if the program has called GC.disable, and Stress if it has set GC.stress. Incremental is true
+	// while the collector marks in steps. Measuring is true if Ruby counts the time of collections.
 	Disabled    bool `json:"disabled"`
 	Stress      bool `json:"stress"`
 	Incremental bool `json:"incremental_marking"`
 	Measuring   bool `json:"measure_total_time"`
-	// Uncounted is set if ZJIT makes objects that are in no counter. Then allocations and slots are wrong here and in
+	// Uncounted is set if ZJIT makes objects that no counter includes. Allocations and slots are then wrong here and in
 	// GC.stat.
 	Uncounted bool `json:"uncounted"`
-	// NeedMajorBy is why the next cycle will be a major one. It is null if nothing demands one.
+	// NeedMajorBy is the reason why the next collection will be a major one. It is null if there is no such reason.
 	NeedMajorBy *string `json:"need_major_by"`
 
 	CompactCount     *int64 `json:"compact_count"`
@@ -96,11 +97,11 @@ type GCFigures struct {
 	Weak             *int64 `json:"weak_references_count"`
 	WeakRetained     *int64 `json:"retained_weak_references_count"`
 
-	// Heaps are the heaps by size of slot. Up to Ruby 3.1 there is one heap.
+	// Heaps has the figures of each heap. The slots of one heap have the same size. Up to Ruby 3.1 there is one heap.
 	Heaps []GCHeapFigures `json:"heaps"`
 }
 
-// GCHeapFigures is one heap of slots of one size, under the keys of GC.stat_heap.
+// GCHeapFigures has the figures of one heap, whose slots have one size. The keys are those in GC.stat_heap.
 type GCHeapFigures struct {
 	SlotSize         *int64 `json:"slot_size"`
 	EdenPages        *int64 `json:"heap_eden_pages"`

@@ -1,9 +1,9 @@
 package report
 
-// Heap is the JSON of `ddtop heap`: the objects of a process by type and class. It has only names and sizes, never the
-// contents of objects.
+// Heap is the JSON of `ddtop heap`: the objects of a process by type and class. It contains only names and sizes, never
+// the contents of objects.
 type Heap struct {
-	// File is the file that was read, or null for a process. Of files, only a core file has a PID and a time.
+	// File is the file that was read, or null for a process. PID and time are known only for a process or a core file.
 	File  *string  `json:"file"`
 	PID   int      `json:"pid"`
 	Title string   `json:"title"`
@@ -12,15 +12,16 @@ type Heap struct {
 	// CLOCK_MONOTONIC.
 	Time        string `json:"time"`
 	MonotonicNS int64  `json:"monotonic_ns"`
-	// ReadNS is how long the count took. CPUNS is ddtop's CPU time for it. CPUNS is null if it was not measured.
+	// ReadNS is how long the count took. CPUNS is the CPU time that ddtop used for it. CPUNS is null if it was not
+	// measured.
 	ReadNS int64  `json:"read_ns"`
 	CPUNS  *int64 `json:"cpu_ns"`
-	// PauseNS is how long ddtop stopped the process while it copied CopiedBytes of its memory. Both are null if it did
-	// not stop the process.
+	// PauseNS is how long ddtop stopped the process to copy CopiedBytes of its memory. Both are null if ddtop did not
+	// stop the process.
 	PauseNS     *int64  `json:"pause_ns"`
 	CopiedBytes *uint64 `json:"copied_bytes"`
-	// Pages counts the pages that were read. PagesSkipped counts the pages that Ruby freed or moved meanwhile. Cut
-	// means that the heap has more pages than ddtop reads.
+	// Pages counts the pages that were read. PagesSkipped counts the pages that were not read, because Ruby freed or
+	// moved them meanwhile. Cut means that the heap has more pages than ddtop reads.
 	Pages        int  `json:"pages"`
 	PagesSkipped int  `json:"pages_skipped"`
 	Cut          bool `json:"cut"`
@@ -28,19 +29,19 @@ type Heap struct {
 	// counts that were discarded because objects moved.
 	Compacted bool `json:"compacted"`
 	Repeated  int  `json:"repeated"`
-	// Marking means that the collector was marking. Then many of Objects can be garbage.
+	// Marking means that the collector was marking during the count. In this case many of Objects can be garbage.
 	Marking bool `json:"marking"`
 	// Free counts the free slots. Objects counts the slots with objects. Unswept counts the slots with dead objects
 	// that Ruby has not swept yet.
 	Objects uint64 `json:"objects"`
 	Unswept uint64 `json:"unswept"`
 	Free    uint64 `json:"free"`
-	// Bytes is the size of the slots of all objects and of the counted memory outside their slots.
+	// Bytes is the size of the slots of all objects, plus the memory outside their slots that was counted.
 	Bytes   uint64     `json:"bytes"`
 	Classes []HeapKind `json:"classes"`
 	Types   []HeapKind `json:"types"`
 	Slots   []HeapSlot `json:"slots"`
-	// Allocated says where objects were allocated. It is null unless the process traces allocations.
+	// Allocated says on which lines of code objects were allocated. It is null unless the process records this.
 	Allocated *HeapAllocated `json:"allocated"`
 	// Memory divides the resident memory of the process by kind. It is null if it could not be read.
 	Memory *HeapMemory `json:"memory"`
@@ -52,32 +53,33 @@ type Heap struct {
 type HeapKind struct {
 	Name    string `json:"name"`
 	Objects uint64 `json:"objects"`
-	// Old is the number of objects that the collector counts as old, because they survived some collections.
+	// Old is the number of objects that the collector counts as old, because they have survived several collections.
 	Old uint64 `json:"old"`
 	// Survived is the number of objects that have survived one or two collections and do not count as old yet. It is
 	// null for a file.
 	Survived *uint64 `json:"survived"`
-	// Bytes is the sum of SlotBytes and OtherBytes. Share (0 to 1) is the part of all bytes. RSSShare is the part of
-	// the process's resident memory, or null if that could not be read.
+	// Bytes is the sum of SlotBytes and OtherBytes. Share (0 to 1) is Bytes divided by the bytes of all classes.
+	// RSSShare is Bytes divided by the process's resident memory. It is null if this memory could not be read.
 	Bytes     uint64   `json:"bytes"`
 	Share     float64  `json:"share"`
 	RSSShare  *float64 `json:"rss_share"`
 	SlotBytes uint64   `json:"slot_bytes"`
-	// OtherBytes is the memory that objects have outside their slots. It is null if it is known for none of them.
+	// OtherBytes is the memory that the objects have outside their slots. It is null if this is known for none of the
+	// objects.
 	OtherBytes *uint64 `json:"other_bytes"`
-	// Unsized is the number of objects that may have more memory, of unknown size.
+	// Unsized is the number of objects that may have more memory than was counted. Its size is not known.
 	Unsized uint64 `json:"unsized"`
 }
 
-// HeapAllocated is where objects were allocated, as the process recorded it.
+// HeapAllocated says on which lines of code objects were allocated, as the process itself recorded it.
 type HeapAllocated struct {
-	// Objects is the number of objects with a known place.
+	// Objects is the number of objects for which the place of allocation is known.
 	Objects uint64 `json:"objects"`
-	// Misfits is the number of records left out, because they changed meanwhile or do not match their object. Cut
-	// means that the process has more records than ddtop reads, or replaced their table too often.
+	// Misfits is the number of records that are left out, because they changed while they were read or do not match
+	// their object. Cut means that the process has more records than ddtop reads, or replaced their table too often.
 	Misfits uint64 `json:"misfits"`
 	Cut     bool   `json:"cut"`
-	// Places has at most 4,096 entries. The place with the most bytes comes first.
+	// Places has at most 4,096 places of allocation. The place with the most bytes comes first.
 	Places []HeapPlace `json:"places"`
 }
 
@@ -86,7 +88,8 @@ type HeapPlace struct {
 	Class string `json:"class"`
 	Path  string `json:"path"`
 	Line  int    `json:"line"`
-	// Method is the innermost method, which can be written in C, such as "Class#new". It is null outside methods.
+	// Method is the innermost method, which may be written in C, such as "Class#new". It is null for code outside of
+	// methods.
 	Method  *string `json:"method"`
 	Objects uint64  `json:"objects"`
 	Bytes   uint64  `json:"bytes"`
@@ -106,7 +109,8 @@ type HeapSlot struct {
 	Pages    int    `json:"pages"`
 	Slots    uint64 `json:"slots"`
 	Filled   uint64 `json:"filled"`
-	// Fullness counts pages by how full they are: empty, below a tenth, below a half, below nine tenths, and fuller.
+	// Fullness counts pages by how much of them is used: nothing, less than a tenth, less than a half, less than nine
+	// tenths, and more.
 	Fullness [5]int `json:"fullness"`
 }
 
@@ -114,8 +118,9 @@ type HeapSlot struct {
 type HeapGrowth struct {
 	// SpanNS is the time from the first to the last count.
 	SpanNS int64 `json:"span_ns"`
-	// Compared is how many of the Counts can be compared with the count before them, because a collection ran in
-	// between. MajorCollections is how many major collections there were between the first and the last of these.
+	// Compared is how many of the Counts can be compared with the count before them: a collection must have run in
+	// between. MajorCollections is how many major collections there were between the first and the last comparable
+	// count.
 	Counts           int    `json:"counts"`
 	Compared         int    `json:"compared"`
 	MajorCollections uint64 `json:"major_collections"`
@@ -133,17 +138,19 @@ type HeapGrowing struct {
 	To               uint64  `json:"to"`
 	ObjectsPerSecond float64 `json:"objects_per_second"`
 	BytesPerSecond   float64 `json:"bytes_per_second"`
-	// Confirmed means that each of several major collections left more objects. Otherwise some can be garbage.
+	// Confirmed means that after each of several major collections there were more objects than before. If it is not
+	// set, some of the new objects can be garbage.
 	Confirmed bool `json:"confirmed"`
-	// Leak means that the class has grown for five minutes or more and does not slow down. In a shorter time, a cache
-	// that fills would look the same.
+	// Leak means that the class has grown for five minutes or more, and does not grow more slowly. In a shorter time, a
+	// cache that fills up would look the same.
 	Leak bool `json:"leak"`
-	// Place is the place at which most of the class's objects were allocated, of those with a known place. It is null
-	// if there is no such object.
+	// Place is the place in the code where most objects of the class were allocated. Only objects with a known place
+	// count. It is null if there is no such object.
 	Place *HeapPlace `json:"place"`
 }
 
-// HeapStopped is a class that has stopped growing. StoppedNS is how long before the last count it stopped.
+// HeapStopped is a class whose number of objects has stopped growing. StoppedNS is how long before the last count it
+// stopped.
 type HeapStopped struct {
 	Name             string  `json:"name"`
 	From             uint64  `json:"from"`
@@ -155,21 +162,23 @@ type HeapStopped struct {
 // HeapMemory divides the resident memory of a process by kind, in bytes.
 type HeapMemory struct {
 	RSSBytes uint64 `json:"rss_bytes"`
-	// PSSBytes counts only a proportional part of shared memory. PrivateBytes counts only memory that is not shared.
+	// PSSBytes includes only a proportional part of memory that is shared with other processes. PrivateBytes includes
+	// only memory that is not shared.
 	PSSBytes     uint64 `json:"pss_bytes"`
 	PrivateBytes uint64 `json:"private_bytes"`
 	SwapBytes    uint64 `json:"swap_bytes"`
 	// Parts add up to RSSBytes.
 	Parts  []HeapMemoryPart `json:"parts"`
 	Malloc HeapMalloc       `json:"malloc"`
-	// Copied compares the process with its parent. It is null if it was not forked, or if the parent cannot be read.
+	// Copied compares the process with its parent. It is null if the process was not forked, or if its parent cannot be
+	// read.
 	Copied *HeapCopied `json:"copied"`
-	// Grown explains the growth since the beginning of the measurement. It is null without -d. It is also null if
-	// memory grew by less than 8 MB or less than 2 %.
+	// Grown divides the growth since the beginning of the measurement by kind of memory. It is null without the flag
+	// -d. It is also null if memory grew by less than 8 MB or less than 2 %.
 	Grown *HeapMemoryGrown `json:"grown"`
-	// Asks lists code that asked the kernel for memory. It is null unless memory outside Ruby's objects grew.
+	// Asks lists the code that asked the kernel for memory. It is null unless memory outside Ruby's objects grew.
 	Asks *HeapAsks `json:"asks"`
-	// Advice is a sentence. It is null if nothing is remarkable.
+	// Advice is a sentence of advice. It is null if nothing is remarkable.
 	Advice *string `json:"advice"`
 }
 
@@ -188,22 +197,25 @@ type HeapMemoryGrown struct {
 	Is string `json:"is"`
 }
 
-// HeapAsks counts the calls of mmap, mremap and brk, and of mprotect by malloc's arenas.
+// HeapAsks counts the calls with which the process asked the kernel for memory: mmap, mremap and brk, and also mprotect
+// by malloc's arenas.
 type HeapAsks struct {
-	// Missing says why nothing is known. Then all other fields are zero. It is null if the calls were followed.
+	// Missing says why the calls could not be followed. In this case all other fields are zero. It is null if the calls
+	// were followed.
 	Missing *string `json:"missing"`
-	// SpanNS is how long the calls were followed. Calls is their number, and Bytes what they asked for.
+	// SpanNS is how long the calls were followed. Calls is how many there were, and Bytes how much memory they asked
+	// for.
 	SpanNS int64  `json:"span_ns"`
 	Calls  uint64 `json:"calls"`
 	Bytes  uint64 `json:"bytes"`
-	// CopiedCalls counts the calls whose stacks are in Stacks. HeldKnown is false if memory may have been given back
-	// unseen, so that HeldBytes is too high.
+	// CopiedCalls counts the calls whose stacks are in Stacks. HeldKnown is false if the process may have returned
+	// memory to the kernel unseen. In this case HeldBytes is too high.
 	CopiedCalls uint64    `json:"copied_calls"`
 	HeldKnown   bool      `json:"held_known"`
 	Stacks      []HeapAsk `json:"stacks"`
 }
 
-// HeapAsk is a stack that asked for memory. HeldBytes is the part of Bytes that is still mapped.
+// HeapAsk is a stack from which the kernel was asked for memory. HeldBytes is the part of Bytes that is still mapped.
 type HeapAsk struct {
 	Calls     uint64      `json:"calls"`
 	Bytes     uint64      `json:"bytes"`
@@ -225,15 +237,15 @@ type HeapMalloc struct {
 	Allocator *string `json:"allocator"`
 	Arenas    int     `json:"arenas"`
 	Bytes     uint64  `json:"bytes"`
-	// FreeBytes is the part of Bytes in free blocks. It is null if it is not known for all arenas.
+	// FreeBytes is the part of Bytes that is in free blocks. It is null if it is not known for every arena.
 	FreeBytes *uint64 `json:"free_bytes"`
 }
 
 // HeapCopied compares a forked process with its parent.
 type HeapCopied struct {
 	Parent int `json:"parent"`
-	// InheritedBytes is memory in private mappings that the parent has, too. SharedBytes is the part of it that is
-	// still shared. CopiedBytes is an upper bound of the part that was copied since the fork.
+	// InheritedBytes is memory in private mappings that the parent has, too. SharedBytes is the part of it that the two
+	// processes still share. CopiedBytes is an upper bound of the part that was copied since the fork.
 	InheritedBytes uint64 `json:"inherited_bytes"`
 	SharedBytes    uint64 `json:"shared_bytes"`
 	CopiedBytes    uint64 `json:"copied_bytes"`
@@ -246,7 +258,7 @@ type HeapDiff struct {
 	Classes []HeapChange `json:"classes"`
 }
 
-// HeapChange has the objects of a class in two files.
+// HeapChange compares the objects of one class in two files.
 type HeapChange struct {
 	Name          string `json:"name"`
 	ObjectsBefore uint64 `json:"objects_before"`
@@ -255,5 +267,5 @@ type HeapChange struct {
 	Bytes         uint64 `json:"bytes"`
 }
 
-// Grown returns how many bytes were added. It is negative if there are fewer bytes.
+// Grown returns by how many bytes the objects of the class have grown. It is negative if they have become smaller.
 func (c *HeapChange) Grown() int64 { return int64(c.Bytes - c.BytesBefore) }

@@ -1,24 +1,26 @@
 package report
 
-// HeapGraph is the JSON of `ddtop heap` with --holders or --biggest: the references between objects of a process. It
-// has only names and sizes, never the contents of objects.
+// HeapGraph is the JSON of `ddtop heap` with --holders or --biggest: the references between the objects of a process.
+// It contains only names and sizes, never the contents of objects.
 type HeapGraph struct {
-	// File is the file that was read, or null for a process. Of files, only a core file has a PID and a time.
+	// File is the file that was read, or null for a process. PID and time are known only for a process or a core file.
 	File  *string  `json:"file"`
 	PID   int      `json:"pid"`
 	Title string   `json:"title"`
 	Ruby  DumpRuby `json:"ruby"`
-	// Time is the end of the copy by the process's wall clock, RFC 3339. MonotonicNS is the same in CLOCK_MONOTONIC.
+	// Time is when the copy ended, by the process's wall clock, RFC 3339. MonotonicNS is the same time by
+	// CLOCK_MONOTONIC.
 	Time        string `json:"time"`
 	MonotonicNS int64  `json:"monotonic_ns"`
-	// ReadNS is how long the copy took. CPUNS is ddtop's CPU time for it. CPUNS is null if it was not measured.
+	// ReadNS is how long the copy took. CPUNS is the CPU time that ddtop used for it. CPUNS is null if it was not
+	// measured.
 	ReadNS int64  `json:"read_ns"`
 	CPUNS  *int64 `json:"cpu_ns"`
-	// PauseNS is how long ddtop stopped the process while it copied CopiedBytes of its memory. Both are null if it did
-	// not stop the process.
+	// PauseNS is how long ddtop stopped the process to copy CopiedBytes of its memory. Both are null if ddtop did not
+	// stop the process.
 	PauseNS     *int64  `json:"pause_ns"`
 	CopiedBytes *uint64 `json:"copied_bytes"`
-	// Objects and References are the numbers of objects and of references between them that were found.
+	// Objects is the number of objects that were found. References is the number of references between them.
 	Objects    uint64 `json:"objects"`
 	References uint64 `json:"references"`
 	// PagesSkipped counts pages that changed while they were read. Unread counts pieces of other memory that could not
@@ -26,24 +28,25 @@ type HeapGraph struct {
 	PagesSkipped int  `json:"pages_skipped"`
 	Unread       int  `json:"unread"`
 	Cut          bool `json:"cut"`
-	// Compacted means that objects moved during the copy, so that much can be wrong. Repeated is the number of copies
-	// that were discarded because objects moved.
+	// Compacted means that objects moved during the copy, so that many references can be wrong. Repeated is the number
+	// of copies that were discarded because objects moved.
 	Compacted bool `json:"compacted"`
 	Repeated  int  `json:"repeated"`
-	// Holders is null without --holders. Biggest is null without --biggest.
+	// Holders is null without the flag --holders. Biggest is null without the flag --biggest.
 	Holders *HeapHolders `json:"holders"`
 	Biggest *HeapBiggest `json:"biggest"`
 }
 
 // HeapHolders says what keeps the objects of a class, or one object, alive.
 type HeapHolders struct {
-	// Of is the class, or the address of the object.
+	// Of is the name of the class, or the address of the object, whose holders were asked for.
 	Of      string `json:"of"`
 	Objects int    `json:"objects"`
 	Bytes   uint64 `json:"bytes"`
-	// RetainedBytes is the memory that would be free without these objects.
+	// RetainedBytes is the memory that would be freed if these objects were garbage.
 	RetainedBytes uint64 `json:"retained_bytes"`
-	// Unreached is the number of objects that are garbage, or held by something that was not read.
+	// Unreached is the number of objects to which no path was found: they are garbage, or held by something that was
+	// not read.
 	Unreached      int        `json:"unreached"`
 	UnreachedBytes uint64     `json:"unreached_bytes"`
 	Paths          []HeapPath `json:"paths"`
@@ -62,16 +65,16 @@ type HeapPath struct {
 	Objects       int    `json:"objects"`
 	Bytes         uint64 `json:"bytes"`
 	RetainedBytes uint64 `json:"retained_bytes"`
-	// HolderRetainedBytes is the memory that would be free without the first object of the path.
+	// HolderRetainedBytes is the memory that would be freed if the first object of the path were garbage.
 	HolderRetainedBytes uint64 `json:"holder_retained_bytes"`
 }
 
 // HeapStep is an object on a path.
 type HeapStep struct {
 	Class string `json:"class"`
-	// In is the constant or variable that refers to the object. It is null for an element.
+	// In is the constant or variable that refers to the object. It is null if the object is an element of another one.
 	In *string `json:"in"`
-	// Repeated means that several objects of this kind follow each other on the path.
+	// Repeated means that several objects of this kind follow each other on the path. They are one step.
 	Repeated bool `json:"repeated"`
 }
 
@@ -92,18 +95,18 @@ type HeapBig struct {
 	// Length is in bytes for a String, and in elements for other objects.
 	Length        uint64 `json:"length"`
 	RetainedBytes uint64 `json:"retained_bytes"`
-	// Path is null if no root reaches the object.
+	// Path is a path of references to the object. It is null if there is none from a root.
 	Path *string `json:"path"`
-	// Objects is the number of equal Strings. WastedBytes is the memory of all of them except the largest. Both keys
-	// are missing if the entry is a single object.
+	// Objects is the number of equal Strings. WastedBytes is the memory of all of them except the largest one. Both
+	// keys are missing if the entry is a single object.
 	Objects     int    `json:"objects,omitempty"`
 	WastedBytes uint64 `json:"wasted_bytes,omitempty"`
 }
 
 // HeapCopies counts the Strings that have the same bytes as another String.
 type HeapCopies struct {
-	// Compared is the number of Strings that were compared: those that have at most 4 KiB and do not share these bytes
-	// with another String. Different is how many different contents they have.
+	// Compared is the number of Strings that were compared. A String is left out if it has more than 4 KiB, or shares
+	// its bytes with another String. Different is how many different contents the compared Strings have.
 	Compared    int       `json:"compared"`
 	Different   int       `json:"different"`
 	WastedBytes uint64    `json:"wasted_bytes"`

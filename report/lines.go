@@ -11,11 +11,11 @@ type StatLine struct {
 	EndNS      int64  `json:"end_monotonic_ns"`
 	DurationNS int64  `json:"duration_ns"`
 	Samples    uint64 `json:"samples"`
-	// Threads is how many threads there were at the last sample.
+	// Threads is the number of threads in the last sample of the interval.
 	Threads int `json:"threads"`
 	// NS is the time of all threads by state. HeldShare is the time in which GVLs were held, divided by DurationNS. It
-	// adds up the GVLs of all ractors, so it can be above 1. WaitingMean is the mean number of threads that waited for
-	// a GVL.
+	// is the sum over the GVLs of all ractors, so it can be above 1. WaitingMean is the mean number of threads that
+	// waited for a GVL.
 	NS          StatStates `json:"ns"`
 	HeldShare   OrNull     `json:"held_share"`
 	WaitingMean OrNull     `json:"waiting_mean"`
@@ -23,22 +23,23 @@ type StatLine struct {
 	GC          LineGC     `json:"gc"`
 	// Allocated is the number of objects allocated in the interval.
 	Allocated *uint64 `json:"allocated"`
-	// CPUShare is the CPU time of the process divided by the elapsed time. One means a whole CPU. It is null if the
+	// CPUShare is the CPU time of the process divided by the elapsed time, so 1 means one whole CPU. It is null if the
 	// CPU time was not read twice.
 	CPUShare *float64 `json:"cpu_share"`
 	// RSSBytes is the process's memory. It is zero if it is not known.
 	RSSBytes int64 `json:"rss_bytes"`
-	// Backlog is how many connections and requests waited for a thread of the process at the end. It is null if it is
-	// not known.
+	// Backlog is how many connections and requests waited for a thread of the process at the end of the interval. It is
+	// null if this is not known.
 	Backlog *int64 `json:"backlog"`
 	// ExactNS is the part of the interval in which every change of the GVL is known.
 	ExactNS int64 `json:"exact_ns"`
-	// Lacks holds the reasons why figures are null. It covers states and waits, because a line has no figures about
-	// stacks or requests.
+	// Lacks has the reasons why figures are null. It has reasons only for states and waits, because a line has no
+	// figures about stacks or requests.
 	Lacks LineLacks `json:"lacks"`
 }
 
-// LineLacks gives, by kind of figure, why there were too few samples (sampler.LeastQualities). Null means enough.
+// LineLacks has, for each kind of figure, why there were too few samples (sampler.LeastQualities). It is null if there
+// were enough.
 type LineLacks struct {
 	States *string `json:"states"`
 	Waits  *string `json:"waits"`
@@ -67,7 +68,8 @@ type LineBounds struct {
 	Max gvl.Bound `json:"max"`
 }
 
-// LineGC counts the collections that began in the interval of a line, and the time inside the collector.
+// LineGC counts the garbage collections that began in the interval of a line. It also has the time inside the
+// collector.
 type LineGC struct {
 	Count uint64  `json:"count"`
 	Minor uint64  `json:"minor"`

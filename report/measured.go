@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// StatFinding is a finding of the window. Its text and figures describe the moment at which the finding was worst.
+// StatFinding is a finding of the window. Its text and figures describe the moment at which its condition was worst.
 type StatFinding struct {
 	ID       string `json:"id"`
 	Severity string `json:"severity"`
@@ -20,18 +20,19 @@ type StatFinding struct {
 	// AgoNS is how long before the end of the window the finding ended, in ns. It is null while the finding is active.
 	// Title and Text of an ended finding are in the past tense.
 	AgoNS *int64 `json:"ago_ns"`
-	// Threads are the threads concerned. The thread that causes the finding comes first.
+	// Threads are the threads that the finding is about. The thread that causes it comes first.
 	Threads []sampler.ThreadID `json:"threads"`
-	// Endpoint is the route or job class that contributes most to the finding. It is null if there is none.
+	// Endpoint is the route or class of jobs that contributes most to the finding. It is null if there is no such
+	// endpoint.
 	Endpoint *string `json:"endpoint"`
 	// Evidence says how many samples the finding is based on.
 	Evidence StatEvidence `json:"evidence"`
-	// Stack is the stack of the first of Threads. It is zero if none is known.
+	// Stack is the stack of the first of Threads. It is zero if no stack is known.
 	Stack sampler.StackID `json:"-"`
 }
 
-// When returns how long before the window's end the finding ended, to put before the title: "12 s ago: ". It is empty
-// while the finding is active.
+// When returns how long before the window's end the finding ended. The text is for the place before the title: "12 s
+// ago: ". It is empty while the finding is active.
 func (f *StatFinding) When() string {
 	if f.AgoNS == nil {
 		return ""
@@ -39,8 +40,8 @@ func (f *StatFinding) When() string {
 	return Ago(*f.AgoNS)
 }
 
-// StatEvidence says how many samples a finding is based on. A finding is made from the data of ten seconds. Samples
-// and Stacks count the samples, and the samples with stacks, in this time. ApartNS is the mean time between samples,
+// StatEvidence says how many samples a finding is based on. A finding uses the data of ten seconds. Samples is the
+// number of samples in this time, and Stacks the number of those with stacks. ApartNS is the mean time between samples,
 // in ns. It is zero if ddtop saw each change of the GVL as it happened and so did not depend on samples.
 type StatEvidence struct {
 	Samples int64 `json:"samples"`
@@ -51,35 +52,37 @@ type StatEvidence struct {
 	Native *string `json:"native"`
 }
 
-// StatBlame divides the time that all threads waited for the GVL by what held the GVL meanwhile. Times are in
-// thread·ns: two threads that wait for 1 ns count 2. TotalNS = NobodyNS + OtherNS + RunningNS + StalledNS + GCNS.
+// StatBlame divides the time that all threads waited for the GVL by what held the GVL meanwhile. Times are added up
+// over the waiting threads: two threads that wait for 1 ns count 2. TotalNS = NobodyNS + OtherNS + RunningNS +
+// StalledNS + GCNS.
 type StatBlame struct {
 	TotalNS int64 `json:"total_ns"`
-	// NobodyNS is the time in which no thread held the GVL (hand-over). OtherNS is the time behind holders that
-	// exceeded the limit of account.Blame, and behind threads that no sample listed.
+	// NobodyNS is the waiting time in which no thread held the GVL (hand-over). OtherNS is the waiting time caused by
+	// holders that exceeded the limit of account.Blame, and by threads that no sample listed.
 	NobodyNS int64 `json:"nobody_ns"`
 	OtherNS  int64 `json:"other_ns"`
-	// RunningNS, StalledNS and GCNS are the rest, divided by what the holder did.
+	// RunningNS, StalledNS and GCNS are the remaining waiting time, divided by what the holder did.
 	RunningNS int64 `json:"running_ns"`
 	StalledNS int64 `json:"stalled_ns"`
 	GCNS      int64 `json:"gc_ns"`
-	// Frames and Threads are the innermost frames and the threads that made others wait, the largest first.
+	// Frames has the innermost frames that made other threads wait, and Threads the threads. The largest cause comes
+	// first.
 	Frames  []StatPlace  `json:"frames"`
 	Threads []StatCharge `json:"threads"`
 	enough
 }
 
-// StatPlace is a place in the code that made others wait.
+// StatPlace is a place in the code that made other threads wait for the GVL.
 type StatPlace struct {
 	StatCode
-	// Thread is the thread that made others wait longest at this place.
+	// Thread is the thread that, at this place, made other threads wait longest.
 	Thread sampler.ThreadID `json:"thread"`
 	NS     int64            `json:"ns"`
 	Share  float64          `json:"share"`
 }
 
-// StatCode is the innermost frame of a stack. If that frame belongs to Ruby itself, StatCode also has the innermost
-// method of the program or of a library. That method is "" otherwise.
+// StatCode is the innermost frame of a stack. If this frame belongs to Ruby itself, StatCode also has the innermost
+// method that belongs to the program or to a library. Otherwise this method is "".
 type StatCode struct {
 	Label  string `json:"label"`
 	Path   string `json:"path"`
@@ -94,7 +97,7 @@ type StatCode struct {
 // Text returns the label with Mark, as it is displayed.
 func (c *StatCode) Text() string { return c.Label + c.Mark }
 
-// StatCharge is a thread that made others wait, and the method in which it caused most of this waiting.
+// StatCharge is a thread that made other threads wait, and the method in which it caused most of this waiting.
 type StatCharge struct {
 	Thread sampler.ThreadID `json:"thread"`
 	NS     int64            `json:"ns"`
@@ -106,19 +109,19 @@ type StatCharge struct {
 type StatWait struct {
 	Thread  sampler.ThreadID `json:"thread"`
 	StartNS int64            `json:"start_monotonic_ns"`
-	// NS is the length of the wait. It is a lower or upper bound if Bound says so. The true length lies between
+	// NS is the length of the wait. Bound says whether it is a lower or an upper bound. The true length lies between
 	// LeastNS and MostNS. MostNS is null if the wait may have begun before samples saw it.
 	NS         int64     `json:"ns"`
 	Bound      gvl.Bound `json:"bound"`
 	LeastNS    int64     `json:"least_ns"`
 	MostNS     *int64    `json:"most_ns"`
 	InProgress bool      `json:"in_progress"`
-	// Before is the state of the thread before it waited. It is null if it was not seen.
+	// Before is the state of the thread before it waited. It is null if no sample saw this state.
 	Before *StatBefore `json:"before"`
-	// Method is the code in which the thread waited, as in "Report#build → JSON.generate". It comes from the stack at
-	// the end of the wait (Wait.Stack). It is "" if it is not known.
+	// Method is the code in which the thread waited: "Report#build → JSON.generate". It comes from the stack at the end
+	// of the wait (Wait.Stack). It is "" if it is not known.
 	Method string `json:"method"`
-	// Exact and the following fields have the same meaning as in gvl.Wait.
+	// Exact and the fields below have the same meaning as in gvl.Wait.
 	Exact       bool             `json:"exact"`
 	HandoverNS  int64            `json:"handover_ns"`
 	NoCPUNS     int64            `json:"no_cpu_ns"`
@@ -126,11 +129,11 @@ type StatWait struct {
 	LastHolder  sampler.ThreadID `json:"last_holder"`
 }
 
-// Told returns the length of the wait as it is displayed.
+// Told returns the length of the wait in the form that texts show: a number or a bound.
 func (w *StatWait) Told() gvl.Bounded { return gvl.Bounded{NS: w.NS, Bound: w.Bound} }
 
-// StatBefore is the state before a wait and its length. Detail has the keys of docs/reference/json.md, and Words says
-// the same as text.
+// StatBefore is the state before a wait and how long it lasted. Detail has the keys of docs/reference/json.md, and
+// Words is the same as text.
 type StatBefore struct {
 	State  string         `json:"state"`
 	Detail map[string]any `json:"detail"`
@@ -138,19 +141,20 @@ type StatBefore struct {
 	NS     int64          `json:"ns"`
 }
 
-// StatNative is a native thread that Ruby does not know, with the kernel's name for it and its CPU time in the window.
+// StatNative is a native thread that Ruby does not know. It has the kernel's name for the thread, and the thread's CPU
+// time in the window.
 type StatNative struct {
 	TID   int32  `json:"tid"`
 	Name  string `json:"name"`
 	CPUNS int64  `json:"cpu_ns"`
-	// Taken is the number of C stacks that were taken of the thread while it ran. Ran lists where they were taken, the
-	// most frequent place first. Ran is null if none were taken.
+	// Taken is how many C stacks were taken of the thread while it ran. Ran lists the places in the code where they
+	// were taken, the most frequent place first. Ran is null if no stacks were taken.
 	Taken int         `json:"taken"`
 	Ran   []StatAlone `json:"ran"`
 }
 
-// StatAlone is a C stack of a running thread. The field Taken is how often the thread was seen with this stack. Chain
-// and Frames are as in StatNativeWait.
+// StatAlone is a C stack of a running thread that Ruby does not know. Taken is how often the thread was seen with this
+// stack. Chain and Frames are as in StatNativeWait.
 type StatAlone struct {
 	Chain  string            `json:"chain"`
 	Frames []DumpNativeFrame `json:"frames"`
@@ -163,7 +167,8 @@ func (s *Stat) FillNative(list []StatNative) {
 	sorting.StableBy(s.NativeThreads, func(a, b StatNative) int { return int(min(max(b.CPUNS-a.CPUNS, -1), 1)) })
 }
 
-// Sampled removes exact data from waits, because the records of GVL changes behind them cannot be trusted.
+// Sampled removes exact data from waits. It is called if the records of GVL changes, on which this data is based,
+// cannot be trusted.
 func (s *Stat) Sampled() {
 	for i := range s.LongestWaits {
 		w := &s.LongestWaits[i]
@@ -171,8 +176,8 @@ func (s *Stat) Sampled() {
 	}
 }
 
-// Ago returns how long ago a finding ended, as text to put before its title: "12 s ago: ". It is empty if agoNS is
-// zero.
+// Ago returns how long ago a finding ended. The text is for the place before its title: "12 s ago: ". It is empty if
+// agoNS is zero.
 func Ago(agoNS int64) string {
 	if agoNS == 0 {
 		return ""

@@ -2,28 +2,28 @@ package report
 
 import "github.com/ddtop/ddtop/sampler"
 
-// DumpNative is the native stack of a thread that was not running.
+// DumpNative is the native stack of a thread that did not run when it was read.
 type DumpNative struct {
 	// Frames are innermost first. The frames of a Ruby thread end where Ruby's own functions begin.
 	Frames []DumpNativeFrame `json:"frames"`
 	// Missing says why frames are missing. It is null if no frames are missing.
 	Missing *string `json:"missing"`
 	// Kernel describes what the kernel does for the thread, if the thread is uninterruptible or in a call on files. It
-	// is null if the name of the system call says enough. It is also null if it is unknown, and then KernelMissing
-	// says why. KernelMissing is null if nothing is missing.
+	// is null in two cases: the name of the system call says enough, or the text is unknown. In the second case,
+	// KernelMissing says why. Otherwise KernelMissing is null.
 	Kernel        *string `json:"kernel"`
 	KernelMissing *string `json:"kernel_missing"`
 }
 
 // DumpNativeFrame is a C function.
 type DumpNativeFrame struct {
-	// Name is null if no symbol table names the function. Library is the short name of the file at Path.
+	// Name is null if no symbol table has the function's name. Library is the short name of the file at Path.
 	Name    *string `json:"name"`
 	Library string  `json:"library"`
 	Path    string  `json:"path"`
-	// BuildID is the linker's id of the file, or null. Offset is the place in the file at which the function will
-	// continue. Function is the place at which the function begins, or null if unknown. Another tool can find the
-	// function's name with these.
+	// BuildID is the linker's id of the file, or null. Offset is the place in the file where the function will
+	// continue. Function is the place where the function begins, or null if unknown. With these three, another tool can
+	// find the function's name.
 	BuildID  *string `json:"build_id"`
 	Offset   uint64  `json:"offset"`
 	Function *uint64 `json:"function"`
@@ -36,13 +36,13 @@ type DumpNativeThread struct {
 	Native *DumpNative `json:"native"`
 }
 
-// NewDumpNative returns a native stack for a dump.
+// NewDumpNative converts a native stack to its form in a dump.
 func NewDumpNative(s sampler.NativeStack) *DumpNative {
 	return &DumpNative{Frames: NewNativeFrames(s.Frames), Missing: TextOrNil(s.Missing), Kernel: TextOrNil(s.Kernel),
 		KernelMissing: TextOrNil(s.KernelMissing)}
 }
 
-// NewNativeFrames converts C functions for JSON. The result is never nil.
+// NewNativeFrames converts C functions to their form in JSON. The result is never nil.
 func NewNativeFrames(frames []sampler.NativeFrame) []DumpNativeFrame {
 	out := make([]DumpNativeFrame, 0, len(frames))
 	for _, f := range frames {
@@ -56,7 +56,7 @@ func NewNativeFrames(frames []sampler.NativeFrame) []DumpNativeFrame {
 	return out
 }
 
-// NativeFrames returns the names and libraries of C functions from JSON.
+// NativeFrames converts C functions from their form in JSON. It keeps only names and libraries.
 func NativeFrames(list []DumpNativeFrame) []sampler.NativeFrame {
 	out := make([]sampler.NativeFrame, len(list))
 	for i, f := range list {
@@ -69,20 +69,20 @@ func NativeFrames(list []DumpNativeFrame) []sampler.NativeFrame {
 
 // StatNativeWait is a place in C code where blocked threads waited, each time for a second or more.
 type StatNativeWait struct {
-	// Place is the innermost Ruby frame. It is null if its name is not known. Chain has the names of the C functions
-	// that it called, outermost first. It leaves out functions without a name. Frames has all functions, innermost
-	// first.
+	// Place is the innermost Ruby frame. It is null if the frame's name is not known. Chain has the names of the C
+	// functions that this frame called, outermost first. It leaves out functions without a name. Frames has all
+	// functions, innermost first.
 	Place  *string           `json:"place"`
 	Chain  string            `json:"chain"`
 	Frames []DumpNativeFrame `json:"frames"`
-	// NS is how long threads were seen at this place, in ns. It is a lower bound. Stays counts how often a thread
-	// stayed there, and Threads how many threads did.
+	// NS is how long threads were seen at this place, in ns. It is a lower bound. Stays is how often a thread stayed at
+	// this place. Threads is how many threads did so.
 	NS      int64 `json:"ns"`
 	Stays   int   `json:"stays"`
 	Threads int   `json:"threads"`
 }
 
-// StatNativeReads counts the native stacks that were read since the attach.
+// StatNativeReads counts the native stacks that were read since ddtop attached.
 type StatNativeReads struct {
 	// Read counts the stacks that were kept. Cut counts the kept stacks that lack their outer functions. Moved counts
 	// readings during which the thread ran. Refused counts stacks that do not fit Ruby's frames.
@@ -90,22 +90,23 @@ type StatNativeReads struct {
 	Cut     uint64 `json:"cut"`
 	Moved   uint64 `json:"moved"`
 	Refused uint64 `json:"refused"`
-	// Missing says why no stack can be read. It is null if stacks can be read.
+	// Missing says why no stacks can be read. It is null if they can be read.
 	Missing *string `json:"missing"`
-	// Running counts the stacks of running threads. It is null if none were asked for (--native).
+	// Running counts the stacks of running threads. It is null if the user did not ask for them (--native).
 	Running *StatRunningReads `json:"running"`
 }
 
 // StatRunningReads counts the C stacks of running threads that were taken.
 type StatRunningReads struct {
-	// Read counts the stacks that fit Ruby's frames. Refused counts the stacks that do not fit. Short counts the
-	// stacks whose copy is too short to compare them. Lost counts the stacks that could not be copied or named.
+	// Read counts the stacks that fit Ruby's frames. Refused counts the stacks that do not fit. Short counts the stacks
+	// whose copy is too short to be compared with Ruby's frames. Lost counts the stacks that could not be copied or
+	// named.
 	Read    uint64 `json:"read"`
 	Refused uint64 `json:"refused"`
 	Short   uint64 `json:"short"`
 	Lost    uint64 `json:"lost"`
-	// BusyNS is how long the kernel took to take these stacks.
+	// BusyNS is the time that the kernel needed to take these stacks, in ns.
 	BusyNS int64 `json:"busy_ns"`
-	// Missing says why no stack can be taken. It is null if stacks can be taken.
+	// Missing says why no stacks can be taken. It is null if they can be taken.
 	Missing *string `json:"missing"`
 }

@@ -9,13 +9,15 @@ import (
 // DumpNativeLock is a lock of C code that threads wait for.
 type DumpNativeLock struct {
 	Address string `json:"address"`
-	// Function waits for the lock. Library is the short name of the function's file. Each is null if not known.
+	// Function is the C function that waits for the lock. Library is the short name of the function's file. Each is
+	// null if it is not known.
 	Function *string `json:"function"`
 	Library  *string `json:"library"`
-	// State is the state of the lock's holder: held, lost, inherited or unknown.
+	// State says whether a thread holds the lock: held, lost, inherited or unknown.
 	State string `json:"state"`
-	// OwnerTID is the holder according to the lock, in the target's PID namespace. Holder is the same thread if Ruby
-	// knows it. ForkedBy is the process from which the lock was inherited. Each is null if there is none.
+	// OwnerTID is the thread that holds the lock, as the lock's memory says, in the target's PID namespace. Holder is
+	// the same thread if Ruby knows it. ForkedBy is the process from which the lock was inherited. Each is null if it
+	// does not exist.
 	OwnerTID *int32            `json:"owner_tid"`
 	Holder   *sampler.ThreadID `json:"holder"`
 	ForkedBy *int32            `json:"forked_by"`
@@ -24,7 +26,7 @@ type DumpNativeLock struct {
 	OtherWaiters int32              `json:"other_waiters"`
 }
 
-// NewDumpNativeLocks converts native locks for a dump. The result is never nil.
+// NewDumpNativeLocks converts locks of C code to their form in a dump. The result is never nil.
 func NewDumpNativeLocks(n *sampler.NativeLocks) []DumpNativeLock {
 	out := []DumpNativeLock{}
 	if n == nil {

@@ -12,19 +12,20 @@ import (
 
 // StatQuality says how many samples the figures of a window are based on.
 type StatQuality struct {
-	// ApartNS is the mean time between two samples while the process worked, in ns. It is zero if ddtop saw each
-	// change of the GVL as it happened and so did not depend on samples. StacksApartNS is the same for readings of
-	// stacks. It is zero if stacks were never read.
+	// ApartNS is the mean time between two samples while the process worked, in ns. It is zero if ddtop saw each change
+	// of the GVL as it happened and so did not depend on samples. StacksApartNS is the mean time between two readings
+	// of stacks, in ns. It is zero if stacks were never read.
 	ApartNS       int64 `json:"apart_ns"`
 	StacksApartNS int64 `json:"stacks_apart_ns"`
-	// Lacks gives, for each kind of figure, the reason why its figures are null. The reason is null if there were
-	// enough samples for this kind.
+	// Lacks has, for each kind of figure, the reason why its figures are null. If there were enough samples for this
+	// kind, the reason is null.
 	Lacks StatLacks `json:"lacks"`
 	// Of has all data about the quality of the samples.
 	Of sampler.Quality `json:"-"`
 }
 
-// StatLacks gives, by kind of figure, why there were too few samples (sampler.LeastQualities). Null means enough.
+// StatLacks has, for each kind of figure, why there were too few samples (sampler.LeastQualities). It is null if there
+// were enough.
 type StatLacks struct {
 	States   *string `json:"states"`
 	Waits    *string `json:"waits"`
@@ -49,7 +50,7 @@ func QualityOf(q *sampler.Quality) StatQuality {
 	return StatQuality{ApartNS: q.ApartNS(), StacksApartNS: q.StacksApartNS(), Lacks: LacksOf(q), Of: *q}
 }
 
-// LacksOf returns the reasons why q has too few samples for some kinds of figures.
+// LacksOf returns the kinds of figures for which q has too few samples, with the reasons.
 func LacksOf(q *sampler.Quality) (l StatLacks) {
 	for f := range sampler.NumFigures {
 		*l.figure(f) = TextOrNil(q.Lacks(f))
@@ -57,13 +58,14 @@ func LacksOf(q *sampler.Quality) (l StatLacks) {
 	return l
 }
 
-// enough is embedded in figures. low is true if they are based on too few samples. Then they are null in JSON.
+// enough is embedded in structs of figures. low is true if the figures are based on too few samples. They are then null
+// in JSON.
 type enough struct{ low bool }
 
 // Enough reports whether the figures are based on enough samples.
 func (e enough) Enough() bool { return !e.low }
 
-// LeaveOut marks the figures that are based on too few samples.
+// LeaveOut marks the figures that are based on too few samples, so that they are null in JSON.
 func (s *Stat) LeaveOut() {
 	l := &s.Quality.Lacks
 	states, waits := l.States != nil, l.Waits != nil
@@ -104,7 +106,7 @@ func (b StatBlame) MarshalJSON() ([]byte, error) {
 	return orNull(b.low, plain(b))
 }
 
-// MarshalJSON writes null for times from samples if there were too few samples.
+// MarshalJSON writes null for times that come from samples, if there were too few samples.
 func (g StatGVL) MarshalJSON() ([]byte, error) {
 	type plain StatGVL
 	if !g.low {
@@ -113,8 +115,9 @@ func (g StatGVL) MarshalJSON() ([]byte, error) {
 	return withNulls(plain(g), nulls{"held_share", "waiting_mean", "unheld_ns"}, nil)
 }
 
-// MarshalJSON writes null for times from samples if there were too few samples, and for figures that were not read.
-// Counts come from Ruby and are written whenever they were read.
+// MarshalJSON writes null for times that come from samples if there were too few samples. It also writes null for
+// figures that were not read. Counts come from Ruby and do not depend on samples, so they are written whenever they
+// were read.
 func (g StatGC) MarshalJSON() ([]byte, error) {
 	type plain StatGC
 	sampled := nulls{"ns", "share", "phase_ns"}
@@ -144,8 +147,8 @@ func (p StatPressure) MarshalJSON() ([]byte, error) {
 	return withNulls(plain(p), nulls{"cpu_some_ns", "memory_some_ns", "memory_full_ns", "io_some_ns", "io_full_ns"}, nil)
 }
 
-// MarshalJSON writes null for the endpoints if there were too few samples for them. It writes requests in progress in
-// any case, because each of them was seen.
+// MarshalJSON writes null for the endpoints if there were too few samples for them. It always writes the requests in
+// progress, because each of them was seen.
 func (r StatRequests) MarshalJSON() ([]byte, error) {
 	type plain StatRequests
 	if !r.low {
@@ -154,7 +157,7 @@ func (r StatRequests) MarshalJSON() ([]byte, error) {
 	return withNulls(plain(r), nulls{"endpoints"}, nil)
 }
 
-// OrNull is a number that may be unknown. An unknown number is NaN, and null in JSON.
+// OrNull is a number that may be unknown. An unknown number is NaN in Go, and null in JSON.
 type OrNull float64
 
 // MarshalJSON writes null for NaN.
@@ -163,7 +166,7 @@ func (n OrNull) MarshalJSON() ([]byte, error) { return orNull(math.IsNaN(float64
 // Told reports whether the number is known.
 func (n OrNull) Told() bool { return !math.IsNaN(float64(n)) }
 
-// LeaveOut marks the figures of a line that are based on too few samples.
+// LeaveOut marks the figures of a line that are based on too few samples, so that they are null in JSON.
 func (l *StatLine) LeaveOut() {
 	states, waits := l.Lacks.States != nil, l.Lacks.Waits != nil
 	if states {
@@ -178,7 +181,8 @@ func (w LineWaits) MarshalJSON() ([]byte, error) {
 	return orNull(w.low, plain(w))
 }
 
-// MarshalJSON writes null for values that were not read, and for times from samples if there were too few samples.
+// MarshalJSON writes null for values that were not read. It also writes null for times that come from samples, if there
+// were too few samples.
 func (g LineGC) MarshalJSON() ([]byte, error) {
 	type plain LineGC
 	return withNulls(plain(g), nulls{"count", "minor", "major", "ns", "share"}, func(key string) bool {
@@ -189,8 +193,8 @@ func (g LineGC) MarshalJSON() ([]byte, error) {
 // nulls are the JSON keys of figures that can be null.
 type nulls []string
 
-// withNulls writes the struct v as JSON. It writes the fields whose JSON names are in keys last. Such a field is null
-// unless told returns true for its name. If told is nil, all of them are null.
+// withNulls writes the struct v as JSON. The fields whose JSON names are in keys come last. Such a field is null unless
+// told returns true for its name. If told is nil, all of these fields are null.
 func withNulls(v any, keys nulls, told func(key string) bool) ([]byte, error) {
 	x := reflect.ValueOf(v)
 	fields := make(map[string]any)

@@ -26,7 +26,8 @@ type Stat struct {
 	NotSampled int64  `json:"not_sampled_ns"`
 	// ExactNS is the part of the window in which every change of the GVL is known.
 	ExactNS int64 `json:"exact_ns"`
-	// NamesLeftOut is how many frames, stacks, threads and peers the Dictionary had no room for, since the attach.
+	// NamesLeftOut counts the frames, stacks, threads and peers for which the Dictionary had no room, since ddtop
+	// attached.
 	NamesLeftOut uint64       `json:"names_left_out"`
 	GVL          []StatGVL    `json:"gvl"`
 	Threads      []StatThread `json:"threads"`
@@ -35,45 +36,46 @@ type Stat struct {
 	Process      StatProcess  `json:"process"`
 	// Queues is nil if no queue was read.
 	Queues *StatQueues `json:"queues"`
-	// Capacity predicts the throughput with other numbers of threads. It is nil without a pool of threads that serve
-	// requests. Package gvl/account leaves it empty, and package gvl/measure sets it.
+	// Capacity predicts the throughput with other numbers of threads. It is nil if the process has no pool of threads
+	// that serve requests. Package gvl/measure sets it. Package gvl/account leaves it empty.
 	Capacity *StatCapacity `json:"capacity"`
 	Self     StatSelf      `json:"self"`
 	Pauses   StatPauses    `json:"pauses"`
-	// ThreadsGone is how many threads ended in the window. ThreadsOmitted is how many of these are missing in Threads
+	// ThreadsGone is how many threads ended in the window. ThreadsOmitted is how many of them are missing in Threads,
 	// because there were too many.
 	ThreadsGone    int `json:"threads_gone"`
 	ThreadsOmitted int `json:"threads_omitted"`
 	// Findings are the findings that were active at some time in the window. Blame is the code that made other threads
-	// wait. LongestWaits are the longest single waits. Package gvl/account leaves these and Requests empty, and
-	// package gvl/measure sets them.
+	// wait. LongestWaits are the longest single waits. Package gvl/measure sets these three fields and Requests.
+	// Package gvl/account leaves them empty.
 	Findings     []StatFinding `json:"findings"`
 	Blame        StatBlame     `json:"blame"`
 	LongestWaits []StatWait    `json:"longest_waits"`
 	// NativeThreads are the process's threads that Ruby does not know (its timer thread, pools of C libraries), the
-	// busiest first. For a live process the caller sets this field, Exact and Source.
+	// busiest first. For a live process the caller sets NativeThreads, Exact and Source.
 	NativeThreads []StatNative `json:"native_threads"`
 	// NativeWaits are the C functions in which blocked threads waited for a second or more, the longest first.
-	// NativeReads is null if ddtop did not look for them.
+	// NativeReads is null if ddtop did not look for such waits.
 	NativeWaits []StatNativeWait `json:"native_waits"`
 	NativeReads *StatNativeReads `json:"native_reads"`
 	// Requests are the requests and jobs that threads worked for.
 	Requests StatRequests `json:"requests"`
-	// Exact describes the run of exact mode. It is null for a recording, and if exact mode was not on.
+	// Exact describes the run of exact mode, in which probes record each change of the GVL. It is null for a recording,
+	// and if exact mode was not on.
 	Exact *StatExact `json:"exact"`
 	// Source says how ddtop observed what threads did. It is null for a recording.
 	Source *StatSource `json:"source"`
 }
 
-// StatSource says how ddtop observed threads: by following their "switches", or by "polling".
+// StatSource says how ddtop observed threads. Kind is "switches" if it followed their switches, or "polling".
 type StatSource struct {
 	Kind string `json:"kind"`
-	// Why is the reason why thread switches were not followed all the time although the user asked for it. It is empty
-	// otherwise.
+	// Why is the reason why ddtop did not follow thread switches all the time although the user asked for it. It is
+	// empty if there is no such reason.
 	Why string `json:"why"`
-	// Records is how many intervals were recorded in which a thread was on a CPU. Lost is how many were dropped
-	// because a buffer was full. FailedWords is how many words of memory could not be read. KernelNS is how long the
-	// kernel took to make the records, in ns.
+	// Records is how many intervals on a CPU were recorded. Lost is how many intervals were dropped because a buffer
+	// was full. FailedWords is how many words of memory could not be read. KernelNS is how long the kernel took to make
+	// the records, in ns.
 	Records     uint64 `json:"records"`
 	Lost        uint64 `json:"lost"`
 	FailedWords uint64 `json:"failed_words"`
@@ -85,8 +87,8 @@ type StatExact struct {
 	StartNS    int64 `json:"start_monotonic_ns"`
 	EndNS      int64 `json:"end_monotonic_ns"`
 	DurationNS int64 `json:"duration_ns"`
-	// Ended is the reason why exact mode ended early. It is empty if it did not. Wrong is set if the records cannot be
-	// trusted. Then none of them is used.
+	// Ended is the reason why exact mode ended early. It is empty if it did not end early. Wrong is set if the records
+	// cannot be trusted. In this case no record is used.
 	Ended string `json:"ended"`
 	Wrong bool   `json:"wrong"`
 	// Turns is how often a thread got the GVL.
@@ -101,12 +103,12 @@ type StatProbes struct {
 	Hits    uint64 `json:"hits"`
 	Records uint64 `json:"records"`
 	Lost    uint64 `json:"lost"`
-	// CostNS estimates how long the probes delayed threads, in ns. CPUNS is the CPU time of the process in the same
-	// time. HitNS is the cost of a hit that makes no record.
+	// CostNS is an estimate of how long the probes delayed threads, in ns. CPUNS is the CPU time of the process in the
+	// same period, in ns. HitNS is the cost of a hit that makes no record, in ns.
 	CostNS int64 `json:"cost_ns"`
 	CPUNS  int64 `json:"process_cpu_ns"`
 	HitNS  int64 `json:"hit_ns"`
-	// Agreed counts the holds of the GVL for which sampling and the records name the same thread. Disagreed counts the
+	// Agreed counts the holds of the GVL for which sampling and the records name the same thread. Disagreed counts all
 	// other holds that sampling saw.
 	Agreed    uint64 `json:"agreed"`
 	Disagreed uint64 `json:"disagreed"`
@@ -118,15 +120,15 @@ type StatRates struct {
 	Lock  StatRate `json:"lock"`
 }
 
-// StatRate is a requested and an achieved rate, in Hz. Every sample reads the locks, so all samples count for the lock
-// rate.
+// StatRate is a requested and an achieved rate, in Hz. Every sample reads the locks, so the achieved rate for locks
+// includes all samples.
 type StatRate struct {
 	Asked    float64 `json:"asked"`
 	Achieved float64 `json:"achieved"`
 }
 
-// StatGVL is the use of one ractor's GVL. HeldShare (0 to 1) is running + stalled + gc. WaitingMean is the mean number
-// of threads that waited, for any reason.
+// StatGVL is the use of one ractor's GVL. HeldShare (0 to 1) is the share of the time in which it was held: running +
+// stalled + gc. WaitingMean is the mean number of threads that waited, for any reason.
 type StatGVL struct {
 	Ractor      sampler.RactorID `json:"ractor"`
 	HeldShare   float64          `json:"held_share"`
@@ -152,7 +154,7 @@ type StatStates struct {
 	enough
 }
 
-// StatesOf converts an array by State to its form in JSON.
+// StatesOf converts an array indexed by State to its form in JSON.
 func StatesOf(ns [gvl.NumStates]int64) StatStates {
 	return StatStates{
 		Running: ns[gvl.Running], Stalled: ns[gvl.Stalled], GC: ns[gvl.GC], Waiting: ns[gvl.Waiting], Native: ns[gvl.Native], IO: ns[gvl.IO],
@@ -197,8 +199,8 @@ type StatThread struct {
 }
 
 // StatNoCPU is the time, by state, in which the thread was ready and had no CPU, in ns. The kernel counts this time
-// without regard to states (RunDelayNS). ddtop counts it for a state only if the thread was in this one state between
-// two readings. The rest is left out, so each figure is a lower bound.
+// without regard to states (RunDelayNS). ddtop counts it for a state only if the thread was in no other state between
+// two readings. All other time is left out, so each figure is a lower bound.
 type StatNoCPU struct {
 	Running int64 `json:"running"`
 	GC      int64 `json:"gc"`
@@ -208,9 +210,9 @@ type StatNoCPU struct {
 
 // StatWaits describes waits for the GVL, from wanting it to getting it. A wait that has not ended counts with its
 // length so far. Quantiles come from a histogram with a resolution of 3 %. Bounds says which lengths are bounds.
-// AtLeast and AtMost say whether some are lower or upper bounds. ResolutionNS is the mean time between two samples.
-// Much shorter waits may be missed, but sums of waiting time are right on average. ResolutionNS is zero if every
-// change of the GVL was seen.
+// AtLeast and AtMost say whether some are lower or upper bounds. ResolutionNS is the mean time between two samples. It
+// is zero if every change of the GVL was seen. Waits much shorter than ResolutionNS may be missed, but sums of waiting
+// time are right on average.
 type StatWaits struct {
 	Count        int64      `json:"count"`
 	P50NS        int64      `json:"p50_ns"`
@@ -222,17 +224,17 @@ type StatWaits struct {
 	AtMost       bool       `json:"at_most"`
 	InProgress   int64      `json:"in_progress"`
 	Bounds       StatBounds `json:"bounds"`
-	// These four fields divide the waiting time by kind (gvl.WaitKind), and sum to it. The kinds are: in the queue,
-	// chosen but not yet awake, about to queue, and without a native thread or at a GC barrier.
+	// These four fields divide the waiting time by kind (gvl.WaitKind). Their sum is the whole waiting time. The kinds
+	// are: in the queue, chosen but not yet awake, about to queue, and without a native thread or at a GC barrier.
 	QueueNS    int64 `json:"queue_ns"`
 	HandoverNS int64 `json:"handover_ns"`
 	YieldNS    int64 `json:"yield_ns"`
 	CPUSlotNS  int64 `json:"cpu_slot_ns"`
-	// RunDelayNS is the part of the waiting in which the thread was runnable without a CPU. The operating system
-	// causes this part, not the lock.
+	// RunDelayNS is the part of the waiting time in which the thread was runnable without a CPU. The operating system
+	// causes this part, and not the GVL.
 	RunDelayNS int64 `json:"run_delay_ns"`
-	// AfterNS is the waiting time by the state of the thread before it waited. Unknown stands for waits before which
-	// the state was not seen. The figures add up to the waiting time.
+	// AfterNS divides the waiting time by the state of the thread before it waited. Waits count as Unknown if no sample
+	// saw the state before them. The figures add up to the waiting time.
 	AfterNS StatStates `json:"after_ns"`
 	enough
 }
@@ -257,8 +259,8 @@ func (w *StatWaits) P99() gvl.Bounded { return gvl.Bounded{NS: w.P99NS, Bound: w
 // Max returns the length of the longest wait.
 func (w *StatWaits) Max() gvl.Bounded { return gvl.Bounded{NS: w.MaxNS, Bound: w.Bounds.Max} }
 
-// StatGC counts collections in the window. NS is sampled time inside the collector. RubyNS is Ruby's own figure, in
-// CPU time of the process (3.1 and later, else 0).
+// StatGC describes the garbage collections in the window. NS is the time inside the collector, as samples show it.
+// RubyNS is the time that Ruby itself counted, in CPU time of the process (3.1 and later, else 0).
 type StatGC struct {
 	Valid  bool   `json:"valid"`
 	Count  uint64 `json:"count"`
@@ -266,19 +268,20 @@ type StatGC struct {
 	Major  uint64 `json:"major"`
 	NS     int64  `json:"ns"`
 	RubyNS uint64 `json:"ruby_ns"`
-	// Allocated is the exact number of objects allocated in the window, by Ruby's counter. Moved is how many counted
-	// objects were only moved by compaction. Allocated does not include them.
+	// Allocated is the exact number of objects allocated in the window, by Ruby's counter. Moved is how many objects
+	// this counter includes although compaction only moved them. Allocated does not include them.
 	Allocated          uint64  `json:"allocated"`
 	AllocatedPerSecond float64 `json:"allocated_per_second"`
 	Moved              uint64  `json:"moved"`
 	// Share is NS divided by the length of the window (0 to 1). PhaseNS divides NS by what the collector did.
 	Share   float64      `json:"share"`
 	PhaseNS StatGCPhases `json:"phase_ns"`
-	// By and MajorBy count the cycles of the window by their reasons.
+	// By counts the collections of the window by what started them. MajorBy counts the major ones by why they were
+	// major.
 	By      StatGCBy      `json:"by"`
 	MajorBy StatGCMajorBy `json:"major_by"`
-	// Triggers are the places where collections began. Payers are the places whose threads did the work. Both lists
-	// begin with the largest and have at most MaxStatGC entries.
+	// Triggers are the places in the code where collections began. Payers are the places where threads did the work of
+	// collections. Both lists begin with the largest and have at most MaxStatGC entries.
 	Triggers []StatGCTrigger `json:"triggers"`
 	Payers   []StatGCPayer   `json:"payers"`
 	// Figures are the figures of GC.stat at the end of the window. They are null if they could not be read.
@@ -288,38 +291,41 @@ type StatGC struct {
 
 // StatProcess is the process's use of the machine in the window, by the kernel's counters.
 type StatProcess struct {
-	// SpanNS is the part of the window between the first and the last reading of the counters. All counters refer to
+	// SpanNS is the part of the window between the first and the last reading of the counters. All counters describe
 	// this part. SpanNS is zero if the window is too short for two readings.
 	SpanNS int64 `json:"span_ns"`
-	// UserNS and SystemNS are the two parts of CPUNS.
+	// UserNS and SystemNS are the two parts of CPUNS, in user mode and in the kernel.
 	UserNS   int64 `json:"user_ns"`
 	SystemNS int64 `json:"system_ns"`
-	// Switches is how often a thread was given a CPU in SwitchesSpanNS. SwitchesSpanNS is the part of the window
-	// between the first and the last reading of the counter, which is read once per second. It is zero if the window
-	// is too short. For a thread that has ended, the switches after its last reading are missing.
+	// Switches is how often threads got a CPU in SwitchesSpanNS. SwitchesSpanNS is the part of the window between the
+	// first and the last reading of the counter, which is read once per second. It is zero if the window is too short.
+	// For a thread that has ended, the switches after its last reading are missing.
 	Switches       int64 `json:"context_switches"`
 	SwitchesSpanNS int64 `json:"switches_span_ns"`
-	// PSSBytes is the proportional memory at its last reading. This was up to ten seconds before the end, or half a
-	// minute if fifty processes are read. It is zero if it is not known.
+	// PSSBytes is the process's memory with a proportional part of shared memory, at its last reading. This reading is
+	// up to ten seconds before the end, or half a minute if fifty processes are read. PSSBytes is zero if it is not
+	// known.
 	PSSBytes    int64 `json:"pss_bytes"`
 	CPUNS       int64 `json:"cpu_ns"`
 	ThrottledNS int64 `json:"throttled_ns"`
 	RSSBytes    int64 `json:"rss_bytes"`
 	MajorFaults int64 `json:"major_faults"`
-	// SwapBytes is the amount of swapped memory at the end.
+	// SwapBytes is how much of the process's memory was swapped out at the end.
 	SwapBytes int64        `json:"swap_bytes"`
 	Pressure  StatPressure `json:"pressure"`
-	// Stopped is set if a signal or debugger had stopped the process at the end, Frozen if its cgroup was frozen.
+	// Stopped is set if a signal or a debugger had stopped the process at the end of the window. Frozen is set if its
+	// cgroup was frozen at that time.
 	Stopped bool `json:"stopped"`
 	Frozen  bool `json:"frozen"`
-	// StoppedNS and FrozenNS are the parts of the window in which the process was stopped or frozen.
+	// StoppedNS is how long the process was stopped in the window, and FrozenNS how long it was frozen.
 	StoppedNS int64 `json:"stopped_ns"`
 	FrozenNS  int64 `json:"frozen_ns"`
 }
 
 // StatPressure is how long tasks that were not idle stood still in the window, because they lacked a CPU, memory or
-// I/O. In the time SomeNS at least one such task stood still, and in the time FullNS all of them did. Source is a word
-// of sampler.PressureSource. It says whose tasks are meant: the tasks of the process's cgroup or of the whole machine.
+// I/O. SomeNS is the time in which at least one such task stood still. FullNS is the time in which all of them did.
+// Source is a word of sampler.PressureSource. It says whose tasks are counted: the tasks of the process's cgroup or of
+// the whole machine.
 type StatPressure struct {
 	Source       string `json:"source"`
 	CPUSomeNS    int64  `json:"cpu_some_ns"`
@@ -333,29 +339,30 @@ type StatPressure struct {
 
 // StatSelf is ddtop's own cost in the window.
 type StatSelf struct {
-	// CPUNS is the CPU time in SpanNS. SpanNS is the part of the window between the first and the last reading of this
-	// time. CPUNS is nil and SpanNS zero for a core file, and if the window is too short for two readings.
+	// CPUNS is ddtop's CPU time in SpanNS. SpanNS is the part of the window between the first and the last reading of
+	// this time. For a core file, and if the window is too short for two readings, CPUNS is nil and SpanNS is zero.
 	CPUNS       *int64 `json:"cpu_ns"`
 	SpanNS      int64  `json:"span_ns"`
 	MaxRSSBytes int64  `json:"max_rss_bytes"`
-	// Priority is the final priority of the sampling thread, a word of sampler.Priority. PriorityNote is a sentence
-	// about what this means for the figures, or why the priority is not higher. It is empty if neither matters.
+	// Priority is the last priority of the sampling thread, a word of sampler.Priority. PriorityNote is a sentence
+	// about what this priority means for the figures, or why it is not higher. PriorityNote is empty if there is
+	// nothing to say.
 	Priority     string `json:"priority"`
 	PriorityNote string `json:"priority_note"`
-	// Overhead is the largest share of one CPU that ddtop was allowed to take. It is nil if there was no limit or if
-	// the limit is not known. Halved is set if only half of it was allowed at the end, because no CPU was free.
-	// Lowered is set if rates were lower than asked for at some time, because of the limit.
+	// Overhead is the largest share of one CPU that ddtop was allowed to use. It is nil if there was no limit or if the
+	// limit is not known. Halved is set if ddtop was allowed only half of it at the end, because no CPU was free.
+	// Lowered is set if rates were lower than requested at some time, because of the limit.
 	Overhead *float64 `json:"overhead"`
 	Halved   bool     `json:"halved"`
 	Lowered  bool     `json:"lowered"`
-	// OverheadMost is the share that ddtop was allowed to take if Overhead was not enough for the minimum number of
-	// samples. It is nil if Overhead was a fixed limit, or if it is not known. Extended is set if ddtop was allowed
-	// more than Overhead at the end for this reason.
+	// OverheadMost is the share of one CPU that ddtop was allowed to use if Overhead was not enough for the minimum
+	// number of samples. It is nil if Overhead was a fixed limit, or if it is not known. Extended is set if ddtop was
+	// allowed more than Overhead at the end because of this minimum.
 	OverheadMost *float64 `json:"overhead_most"`
 	Extended     bool     `json:"extended"`
 }
 
-// Known returns a sentence about how exactly the waits are known.
+// Known returns a sentence about how precisely the lengths of the waits are known.
 func (w *StatWaits) Known() string {
 	if w.ResolutionNS == 0 {
 		return "every change of the GVL was seen: all waits are there, to the microsecond"

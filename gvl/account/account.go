@@ -8,11 +8,11 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxGoneThreads is the number of ended threads that an Account lists separately. Later ones are added to their
-// ractor's sum and counted in Stat.ThreadsOmitted.
+// maxGoneThreads is the number of ended threads that an Account lists separately. Threads that end later are added to
+// their ractor's sum and counted in Stat.ThreadsOmitted.
 const maxGoneThreads = 10_000
 
-// threadTotals adds up the settled time of one thread, or of several. Settled means that the state is final.
+// threadTotals adds up the settled time of one thread, or of several. Settled time is time whose state is final.
 type threadTotals struct {
 	id     sampler.ThreadID
 	ractor sampler.RactorID
@@ -32,16 +32,17 @@ type threadTotals struct {
 
 	ns     [gvl.NumStates]int64
 	waitNS [gvl.NumWaitKinds]int64
-	// afterNS is the waiting time by the state before the wait.
+	// afterNS is the waiting time, divided by the state before the wait.
 	afterNS [gvl.NumStates]int64
 	hist    gvl.Lengths
 
-	// noCPUNS is the time without a CPU, by state. It has only the time between two readings of the counters that both
-	// found the thread in this state.
+	// noCPUNS is the time without a CPU, by state. Time between two readings of the counters is included only if the
+	// thread was in the same state at both readings.
 	noCPUNS [gvl.NumStates]int64
 }
 
-// Account adds up times and counts of a whole run, for `ddtop stat`. It is a Consumer, not safe for concurrent use.
+// Account adds up times and counts of a whole run, for `ddtop stat`. It is a gvl.Consumer. It is not safe for
+// concurrent use.
 type Account struct {
 	gvl.Ignore
 	proc    sampler.Process
@@ -51,38 +52,40 @@ type Account struct {
 	gone    []threadTotals
 	omitted int
 	longest waitList
-	// short adds up all threads that no sample listed, because they lived too short a time.
+	// short adds up all threads that no sample listed, because they lived for too short a time.
 	short   threadTotals
 	maxID   sampler.ThreadID
 	ractors []threadTotals // sums of omitted threads, by ractor
-	// unheldNS is how long threads waited for a GVL that no thread held, by ractor.
+	// unheldNS is, for each ractor, how long threads waited for a GVL that no thread held.
 	unheldNS map[sampler.RactorID]int64
 
 	startNS, lastNS     int64
 	samples, stackTicks uint64
 	gcNS                int64
 	firstGC, lastGC     sampler.GC
-	// firstClasses and lastClasses are the first and the last estimate of allocations. They are nil if there is none.
+	// firstClasses and lastClasses are the first and the last estimate of allocations by class. They are nil if there
+	// is no estimate.
 	firstClasses, lastClasses *sampler.AllocClasses
 	gc                        gcAccount
 	firstHeap, lastHeap       sampler.GCDetail
 	firstProc, lastProc       sampler.Proc
-	// stoppedNS and frozenNS are how long the process was stopped (signal, debugger), and how long it was frozen.
+	// stoppedNS is how long a signal or a debugger had stopped the process. frozenNS is how long it was frozen by its
+	// cgroup.
 	stoppedNS, frozenNS int64
 	lastSelf            sampler.Self
 	lowered             bool // the rates were lowered at any time
-	// sampledNS is the time between samples during which changes of the GVL may be unknown, in ns. sampledSteps counts
-	// these intervals. exactNS is the time during which every change is known, in ns.
+	// sampledNS is the time between samples during which changes of the GVL may be unknown, in ns. sampledSteps is the
+	// number of times between two samples in sampledNS. exactNS is the time during which every change is known, in ns.
 	sampledNS, sampledSteps int64
 	quality                 sampler.Quality
 	exactNS                 int64
 	firstReads, lastRead    sampler.Reads
 	self, switches          Meter
 	pauses                  pauseTotals
-	// firstQueues and lastQueues are the first and the last sampler.Queues in the samples (the queues before the
-	// process). They are nil if no sample had any.
+	// firstQueues and lastQueues are the first and the last reading of the queues of requests before the process
+	// (sampler.Queues). They are nil if no sample had such a reading.
 	firstQueues, lastQueues *sampler.Queues
-	// mostBacklog is the largest backlog that a sample showed, or UnknownCount.
+	// mostBacklog is the largest backlog that a sample showed. It is UnknownCount if no sample showed one.
 	mostBacklog int64
 }
 
@@ -131,7 +134,7 @@ func (a *Account) Ended(slot int, _ int64) {
 	a.threads[slot] = threadTotals{}
 }
 
-// Tick adds what a sample counts. In the steady state it allocates nothing.
+// Tick adds the counts of a sample. In the steady state it allocates no memory.
 func (a *Account) Tick(k *gvl.Tick) {
 	a.tickProcess(k)
 	a.gc.tick(k)
@@ -163,9 +166,9 @@ func (t *threadTotals) add(i *gvl.Interval) {
 	}
 }
 
-// newTotals returns the totals of a thread that was not in the last sample. It returns the old totals if the thread
-// was listed before, because an incomplete list can lack a thread for a moment. IDs grow, so a new thread has the
-// highest one.
+// newTotals returns the totals for a thread that was not in the last sample. If the thread was listed before, it
+// returns the old totals, because an incomplete list can lack a thread for a moment. IDs grow, so a new thread has a
+// higher ID than all threads before it.
 func (a *Account) newTotals(ts *gvl.ThreadState) threadTotals {
 	if ts.Thread > a.maxID {
 		a.maxID = ts.Thread
@@ -245,7 +248,8 @@ func (a *Account) tickProcess(k *gvl.Tick) {
 	a.lastNS = k.ToNS
 }
 
-// held adds ns to the time in which the process was stopped or frozen, if the sample p shows that it was.
+// held adds ns to the time in which the process was stopped or frozen, if the sample p shows that it was stopped or
+// frozen.
 func (a *Account) held(p *sampler.Proc, ns int64) {
 	if p.Stopped {
 		a.stoppedNS += ns
@@ -255,8 +259,8 @@ func (a *Account) held(p *sampler.Proc, ns int64) {
 	}
 }
 
-// counters adds what the kernel counted for the thread since the last reading of its counters. If the thread has got
-// another native thread, counting begins anew.
+// counters adds what the kernel counted for the thread since the last reading of its counters. If the Ruby thread now
+// runs on another native thread, counting begins anew.
 func (t *threadTotals) counters(th *sampler.Thread, state gvl.State) {
 	k := &th.Kernel
 	if th.Bits&sampler.BitMain != 0 {

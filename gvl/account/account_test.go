@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// accounted feeds samples to a Classifier and an Account.
+// accounted has a Classifier and an Account, and feeds samples to both.
 type accounted struct {
 	c *gvl.Classifier
 	s *stream.Stream
@@ -99,7 +99,7 @@ func TestStat(t *testing.T) {
 	}
 }
 
-// TestThreadMissedOnce: if one sample lacks a thread, the thread does not end. It goes on with the state that it had.
+// TestThreadMissedOnce: if one sample lacks a thread, this does not end the thread. Its last state continues.
 func TestThreadMissedOnce(t *testing.T) {
 	x := newAccounted(nil)
 	x.feed(gvltest.SampleAt(gvltest.Base, 1, gvltest.Holder(1), gvltest.Asleep(2, 1, sampler.BlockSleep)))
@@ -111,7 +111,8 @@ func TestThreadMissedOnce(t *testing.T) {
 	}
 }
 
-// TestManyShortThreads: very many short threads take bounded memory. Their time stays in the ractor's sums.
+// TestManyShortThreads: a very large number of short threads takes bounded memory. Their time is still in the ractor's
+// sums.
 func TestManyShortThreads(t *testing.T) {
 	x := newAccounted(nil)
 	n := maxGoneThreads + 500
@@ -128,8 +129,8 @@ func TestManyShortThreads(t *testing.T) {
 	}
 }
 
-// TestNoRunDelayFromAGap: a wait has at most its own length as time without a CPU. Time in a gap of the samples is
-// unknown, although the kernel's counters go on there.
+// TestNoRunDelayFromAGap: the part of a wait without a CPU is never longer than the wait itself. Time in a gap of the
+// samples counts as unknown, although the kernel's counters go on during the gap.
 func TestNoRunDelayFromAGap(t *testing.T) {
 	x := newAccounted(sampler.NewDictionary())
 	at := int64(gvltest.Base)
@@ -153,8 +154,9 @@ func TestNoRunDelayFromAGap(t *testing.T) {
 	}
 }
 
-// TestOwnCostIsOfTheTimeBetweenReadings: ddtop's own CPU time is measured between two readings of its counter. Readings
-// are rarer than samples. A window without two readings has no cost. Readings before the window do not count.
+// TestOwnCostIsOfTheTimeBetweenReadings: ddtop's own CPU time is measured between two readings of its counter. The
+// counter is read less often than samples are made. A window without two readings has no cost. Readings before the
+// window do not count.
 func TestOwnCostIsOfTheTimeBetweenReadings(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -182,8 +184,9 @@ func TestOwnCostIsOfTheTimeBetweenReadings(t *testing.T) {
 	}
 }
 
-// TestContextSwitchesAreOfTheTimeBetweenReadings: context switches are also measured between two readings of their
-// counter. A window of about two seconds has the switches of the one second that was counted.
+// TestContextSwitchesAreOfTheTimeBetweenReadings: context switches are measured between two readings of their counter.
+// A window of about two seconds may contain only two readings, one second apart: it has the switches of this one
+// second.
 func TestContextSwitchesAreOfTheTimeBetweenReadings(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -208,8 +211,8 @@ func TestContextSwitchesAreOfTheTimeBetweenReadings(t *testing.T) {
 	}
 }
 
-// TestNoCPUByState: time without a CPU belongs to a state if both readings of the counter found the thread in this
-// state. No other state may be seen in between. Time around a change of state belongs to no state.
+// TestNoCPUByState: time without a CPU counts for a state only if both readings of the counter found the thread in this
+// state. No other state may be seen between the readings. Time around a change of state counts for no state.
 func TestNoCPUByState(t *testing.T) {
 	x := newAccounted(sampler.NewDictionary())
 	at := int64(gvltest.Base)

@@ -12,7 +12,8 @@ import (
 // MaxStatClasses limits the classes that a Stat names.
 const MaxStatClasses = 30
 
-// AllocOf returns what was allocated by class between two estimates. If earlier is nil, it counts from the attach.
+// AllocOf returns what was allocated between two estimates, by class. If earlier is nil, it returns what was allocated
+// since ddtop attached to the process.
 func AllocOf(earlier, later *sampler.AllocClasses) report.StatAlloc {
 	shares, instants := later.Since(earlier)
 	sorting.By(shares, func(a, b sampler.AllocShare) int {

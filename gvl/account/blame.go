@@ -11,27 +11,28 @@ import (
 )
 
 const (
-	// maxBlameEntries limits how many holders (thread, stack, kind) are counted separately since the start. The
-	// waiting behind all others is added up in OtherNS.
+	// maxBlameEntries limits how many holders (thread, stack, kind) are counted separately since the start. Waits
+	// caused by further holders are added up in OtherNS.
 	maxBlameEntries = 1 << 16
-	// MaxBlameWindowNS is the longest window of Top, other than the whole run.
+	// MaxBlameWindowNS is the longest window of Top. Only a window of the whole run can be longer.
 	MaxBlameWindowNS = 120e9
 	blameBucketNS    = 1e9
-	// maxBlameRecent limits how many holders each second of the recent past counts separately.
+	// maxBlameRecent limits how many holders are counted separately in each second of the recent past.
 	maxBlameRecent = 4096
 	blameBuckets   = MaxBlameWindowNS/blameBucketNS + 1
 )
 
-// BlameEntry is waiting time charged to one holder of the GVL, in thread·ns: 2 threads waiting 1 s make 2 s.
+// BlameEntry is waiting time charged to one holder of the GVL, added up over the waiting threads: if 2 threads wait for
+// 1 s, it is 2 s.
 type BlameEntry struct {
-	// Thread, Stack and Kind are the holder, its stack and how it held the GVL (Running, GC or Stalled). If Top groups
-	// charges, they come from the group's largest charge.
+	// Thread, Stack and Kind are the holder, its stack, and how it held the GVL (Running, GC or Stalled). If an entry
+	// is a group of charges, they come from the largest charge of the group.
 	Thread sampler.ThreadID
 	Stack  sampler.StackID
 	Kind   gvl.State
 	// Frame is the innermost frame of Stack.
 	Frame sampler.FrameID
-	// Share is the part of the whole waiting time of the period (0 to 1).
+	// Share is NS divided by the whole waiting time of the period (0 to 1).
 	NS    int64
 	Share float64
 	// HeldNS is how long the entry held the GVL while a thread waited.
@@ -51,13 +52,15 @@ const (
 	ByFrame
 )
 
-// BlameReport is the time that threads waited in a period, in thread·ns, and its causes. TotalNS = NobodyNS + OtherNS
-// + the NS of all causes. Entries has only the largest causes.
+// BlameReport is the time that threads waited for the GVL in a period, added up over the threads, and its causes.
+// TotalNS is the sum of NobodyNS, OtherNS and the NS of all causes. Entries has only the largest causes.
 type BlameReport struct {
 	TotalNS int64
-	// NobodyNS is the part in which no thread held the GVL (mostly hand-over), or the holder was stopped from outside.
+	// NobodyNS is the waiting time in which no thread held the GVL (mostly hand-over), or the holder was stopped from
+	// outside.
 	NobodyNS int64
-	// OtherNS is charged to holders beyond the limit, and to threads that no sample listed.
+	// OtherNS is the waiting time charged to holders beyond the limit maxBlameEntries, and to threads that no sample
+	// listed.
 	OtherNS int64
 	Entries []BlameEntry
 }
@@ -68,7 +71,7 @@ type blameKey struct {
 	kind   gvl.State
 }
 
-// unlistedHolder represents all threads that no sample listed.
+// unlistedHolder is the key for all threads that no sample listed.
 var unlistedHolder = blameKey{kind: gvl.NumStates}
 
 type blameSum struct {
@@ -76,7 +79,7 @@ type blameSum struct {
 	frame      sampler.FrameID // the innermost frame of the stack
 }
 
-// blameBucket sums one second, or the whole run. Thread 0 in a key means that no thread held the GVL.
+// blameBucket has the sums of one second, or of the whole run. Thread 0 in a key means that no thread held the GVL.
 type blameBucket struct {
 	second int64
 	sums   map[blameKey]blameSum
@@ -103,8 +106,8 @@ func (b *blameBucket) add(k blameKey, ns, held int64, limit int, dict *sampler.D
 	b.sums[k] = s
 }
 
-// Blame charges the time that threads wait for the GVL to the code that holds it. It is a Consumer and not safe for
-// concurrent use.
+// Blame charges the time that threads wait for the GVL to the code that holds the GVL. It is a gvl.Consumer. It is not
+// safe for concurrent use.
 type Blame struct {
 	gvl.Ignore
 	dict   *sampler.Dictionary
@@ -112,8 +115,8 @@ type Blame struct {
 	run    blameBucket
 	recent []blameBucket
 	second int64 // the newest second
-	// charges counts the charges made. window caches a sum of recent seconds, because the findings read the same sum
-	// several times. The cache is valid until charges changes.
+	// charges is the number of charges so far. window caches a sum of recent seconds, because the findings read the
+	// same sum several times. The cache is valid until charges changes.
 	charges uint64
 	window  blameWindow
 	groups  map[blameKey]blameGroup // the groups of the report that Top is making
@@ -138,7 +141,7 @@ func NewBlame(s *stream.Stream, dict *sampler.Dictionary) *Blame {
 	return b
 }
 
-// Lock charges the waits during a period of a ractor's GVL to the holder in that period.
+// Lock charges the waits in a period of a ractor's GVL to the thread that held the GVL in this period.
 func (b *Blame) Lock(i *gvl.LockInterval) {
 	if i.Waiters == 0 {
 		return
@@ -175,8 +178,8 @@ func (b *Blame) bucket(second int64) *blameBucket {
 	return k
 }
 
-// Top returns the n largest entries of the last windowNS. The window consists of whole seconds and the current one. If
-// windowNS is 0, it is the whole run.
+// Top returns the n largest entries of the last windowNS. The window consists of whole seconds, of which the last is
+// still in progress. If windowNS is 0, the window is the whole run.
 func (b *Blame) Top(n int, by BlameBy, windowNS int64) BlameReport {
 	var rep BlameReport
 	clear(b.groups)
@@ -186,7 +189,7 @@ func (b *Blame) Top(n int, by BlameBy, windowNS int64) BlameReport {
 			rep.Entries = append(rep.Entries, g.entry)
 			continue
 		}
-		// Keep only the n largest, because there can be thousands.
+		// Keep only the n largest entries, because there can be thousands.
 		if at, _ := slices.BinarySearchFunc(rep.Entries, g.entry, compareCharges); at < n {
 			rep.Entries = slices.Insert(rep.Entries, at, g.entry)
 			rep.Entries = rep.Entries[:min(len(rep.Entries), n)]

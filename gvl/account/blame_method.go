@@ -8,20 +8,20 @@ import (
 )
 
 const (
-	// culpritShare is the least part of the time charged to a thread that a method must cover to be named. A method
-	// covers the time charged to stacks that contain it.
+	// culpritShare is the least part of a thread's charged time that a method must cover: only then is it named. A
+	// method covers the time charged to the stacks that contain it.
 	culpritShare = .7
-	// innerShare is the least part of this time that must be charged to stacks with the same innermost C function to
-	// name it.
+	// innerShare is the least part of the covered time that must be charged to stacks with the same innermost C
+	// function. Only then is this function named.
 	innerShare = .5
-	// maxCulpritStacks limits how many stacks are examined, the ones with the largest charges.
+	// maxCulpritStacks limits how many stacks are examined. They are the stacks with the largest charges.
 	maxCulpritStacks = 256
 )
 
-// Method names the code with which a thread keeps others waiting, such as "Reports#build → JSON.generate". It covers
-// the last windowNS, or the whole run if windowNS is 0. The first part is the innermost method that is on the stack
-// for most of the charged time, preferably one of the program's own. The last part is the C function that takes most
-// of this time. Method returns "" if no stack is known.
+// Method names the code with which a thread makes others wait: "Reports#build → JSON.generate". It covers the last
+// windowNS, or the whole run if windowNS is 0. The first part is the innermost method that is on the stack for most of
+// the charged time, preferably one of the program's own. The last part is the C function that takes most of this time.
+// Method returns "" if no stack is known.
 func (b *Blame) Method(thread sampler.ThreadID, windowNS int64) string {
 	if b.dict == nil {
 		return ""

@@ -7,11 +7,11 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxStatBlame bounds the places and threads that a Stat blames.
+// maxStatBlame limits the places and the threads that a Stat lists as causes of waits.
 const maxStatBlame = 10
 
-// codeOf names the code of a frame. If the frame is Ruby's own, it also names the nearest caller in the stack outer
-// that is not Ruby's own.
+// codeOf names the code of a frame. If the frame is Ruby's own, codeOf also names the nearest caller that is not Ruby's
+// own. It searches this caller in the stack outer.
 func codeOf(dict *sampler.Dictionary, frame sampler.FrameID, outer sampler.StackID, builtIn func(*sampler.Frame) bool) report.StatCode {
 	f := dict.Frame(frame)
 	c := report.StatCode{Label: f.Label, Path: f.Path, Line: f.Line, Uncertain: f.Uncertain, Mark: f.Mark()}

@@ -72,7 +72,8 @@ func TestBlame(t *testing.T) {
 	}
 }
 
-// TestBlameUnlisted: a wait behind a thread that no sample listed belongs to no stack. It counts in the total.
+// TestBlameUnlisted: if a thread waits while a thread that no sample listed holds the GVL, the wait is charged to no
+// stack. It counts in the total.
 func TestBlameUnlisted(t *testing.T) {
 	b := NewBlame(stream.New(gvltest.ProcOf(sampler.EraSched)), nil)
 	for _, i := range []gvl.LockInterval{

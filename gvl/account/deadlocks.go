@@ -11,10 +11,10 @@ import (
 // maxCycles bounds the deadlocks that Deadlocks returns.
 const maxCycles = 64
 
-// Deadlocks returns the cycles of threads that wait for each other without a deadline, for a Mutex, a Monitor or in
-// Thread#join. If a thread seems to wait for itself, this is not a deadlock. Ruby refuses such a wait with a
-// ThreadError, so the state was read while Ruby was changing it. Each cycle begins with its smallest ID, and the
-// cycles are ordered by this ID.
+// Deadlocks returns the cycles of threads that wait for each other without a deadline: for a Mutex, for a Monitor or in
+// Thread#join. A thread that seems to wait for itself is not a deadlock. Ruby refuses such a wait with a ThreadError,
+// so the state was read while Ruby was changing it. Each cycle begins with its smallest ID, and the cycles are ordered
+// by this ID.
 func Deadlocks(states []gvl.ThreadState) [][]sampler.ThreadID {
 	next := make(map[sampler.ThreadID]sampler.ThreadID)
 	for i := range states {
@@ -44,8 +44,8 @@ func Deadlocks(states []gvl.ThreadState) [][]sampler.ThreadID {
 	return cycles
 }
 
-// waitsFor returns the thread that must act before this one can continue. It is zero if there is none, or if the wait
-// has a time limit.
+// waitsFor returns the thread that must act before the thread of ts can continue. It is zero if there is no such
+// thread, or if the wait has a time limit.
 func waitsFor(ts *gvl.ThreadState) sampler.ThreadID {
 	switch {
 	case ts.Detail.DeadlineNS != 0:
@@ -58,7 +58,8 @@ func waitsFor(ts *gvl.ThreadState) sampler.ThreadID {
 	return 0
 }
 
-// StuckBehind returns the threads outside a cycle that wait for one of its threads, directly or through others.
+// StuckBehind returns the threads outside a cycle that wait for a thread of the cycle, directly or through other
+// threads.
 func StuckBehind(states []gvl.ThreadState, cycle []sampler.ThreadID) (behind []sampler.ThreadID) {
 	next := make(map[sampler.ThreadID]sampler.ThreadID)
 	for i := range states {

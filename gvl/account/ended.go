@@ -2,16 +2,16 @@ package account
 
 import "github.com/ddtop/ddtop/sampler"
 
-// OtherEndpoints is the name under which EndedCounts counts all endpoints beyond its limit.
+// OtherEndpoints is the name under which EndedCounts adds up all endpoints beyond its limit.
 const OtherEndpoints = "(other)"
 
-// EndedCounts counts the requests and jobs that end, by their last known endpoint. It counts the same as Requests but
-// remembers no requests, so it can run for weeks. If changes do not show which requests begin, a request shorter than
-// the time between two readings of stacks may be missed. EndedCounts is not safe for concurrent use.
+// EndedCounts counts the requests and jobs that end, by their last known endpoint. It counts the same as Requests, but
+// does not keep the requests, so it can run for weeks. If changes do not show which requests begin, a request shorter
+// than the time between two readings of stacks may be missed. EndedCounts is not safe for concurrent use.
 type EndedCounts struct {
 	dict *sampler.Dictionary
 	open map[sampler.WorkNumber]*countedRequest
-	// of has the last request of each thread, so that most requests are found without the Dictionary.
+	// of has the last request of each thread. With it, most requests are found without the Dictionary.
 	of     map[sampler.ThreadID]servedBy
 	round  uint64
 	counts map[string]int64
@@ -27,8 +27,8 @@ type servedBy struct {
 // countedRequest is a request in progress.
 type countedRequest struct {
 	work sampler.Work
-	// seenNS is when a sample last showed a thread that worked for the request. The number of that sample is round.
-	// The samples since then are counted in readings.
+	// seenNS is when a sample last showed a thread that worked for the request. round is the number of that sample.
+	// readings is the number of samples since then.
 	seenNS   int64
 	round    uint64
 	readings int
@@ -42,9 +42,9 @@ func NewEndedCounts(dict *sampler.Dictionary) *EndedCounts {
 	}
 }
 
-// Feed adds the next sample. Any sample can show that a request has begun, because ddtop reads the stack of a thread
-// that begins new work at once. Changes show requests that have begun between two samples. Only samples that read all
-// stacks show that a request has ended.
+// Feed adds the next sample. Any sample can show that a request has begun, because ddtop reads the stack of a thread at
+// once if the thread begins new work. Changes show requests that have begun between two samples. Only samples that read
+// all stacks show that a request has ended.
 func (c *EndedCounts) Feed(s *sampler.Sample) {
 	for i := range s.Changes.List {
 		if x := &s.Changes.List[i]; x.Thread != 0 && x.Doing.Work != 0 {
@@ -100,7 +100,8 @@ func (c *EndedCounts) begun(s *sampler.Sample) {
 	}
 }
 
-// serves notes that a thread works for a request from atNS on. fiber is true if it does so on a resumed fiber.
+// serves notes that a thread works for a request from atNS on. fiber is true if the thread works for it on a resumed
+// fiber.
 func (c *EndedCounts) serves(thread sampler.ThreadID, work sampler.WorkID, atNS int64, fiber bool) {
 	if work == c.of[thread].work {
 		return
@@ -112,9 +113,9 @@ func (c *EndedCounts) serves(thread sampler.ThreadID, work sampler.WorkID, atNS 
 	}
 }
 
-// find returns the request of an ID. If the request is new, find adds it. It returns nil if dict does not know the ID,
-// or if there are too many requests. A request that counted as ended and continues is counted again. This is rare,
-// because each request has its own number.
+// find returns the request with an ID. If the request is new, find adds it. It returns nil if dict does not know the
+// ID, or if there are too many requests. If a request was counted as ended but continues, it is counted again. This is
+// rare, because each request has its own number.
 func (c *EndedCounts) find(id sampler.WorkID) *countedRequest {
 	w := c.dict.Work(id)
 	q := c.open[w.Number]
@@ -139,8 +140,8 @@ func (c *EndedCounts) count(endpoint string) {
 	c.counts[endpoint]++
 }
 
-// Take returns the number of ended requests since the last call, by endpoint. It is nil if none has ended. The caller
-// owns the map.
+// Take returns the number of requests that ended since the last call, by endpoint. It is nil if no request has ended.
+// The caller owns the map.
 func (c *EndedCounts) Take() map[string]int64 {
 	if len(c.counts) == 0 {
 		return nil

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// maxEndpoints bounds the endpoints listed separately over a whole run, and maxSecondEndpoints those in each
-	// second. All others are "other".
+	// maxEndpoints limits the endpoints that are listed separately over a whole run. maxSecondEndpoints limits those in
+	// each second. All further endpoints are added up as "other".
 	maxEndpoints       = 1024
 	maxSecondEndpoints = 128
-	// maxEndpointSeconds bounds the latest seconds for which each second has its own sums by endpoint: 15 minutes.
+	// maxEndpointSeconds limits how many recent seconds have their own sums by endpoint: 15 minutes.
 	maxEndpointSeconds = 900
-	// maxRequestSeconds bounds the seconds that are kept separately for a request in progress, until its last endpoint
-	// is known. If there are more, the earlier half is charged to the endpoint known then.
+	// maxRequestSeconds limits the seconds that are kept separately for a request in progress, until its last endpoint
+	// is known. If there are more seconds, the earlier half is charged to the endpoint that is known at that time.
 	maxRequestSeconds = 64
 )
 
@@ -28,7 +28,7 @@ type endpointKey struct {
 	other bool
 }
 
-// named returns the key with the route that replaces its name (Dictionary.Routes), if there is one.
+// named returns the key k with its route in place of its name, if the name has a route (Dictionary.Routes).
 func (k endpointKey) named(routes map[string]string) endpointKey {
 	if k.kind == sampler.WorkRequest {
 		k.name = cmp.Or(routes[k.name], k.name)
@@ -38,13 +38,13 @@ func (k endpointKey) named(routes map[string]string) endpointKey {
 
 func keyOf(w *sampler.Work) endpointKey { return endpointKey{kind: w.Kind, name: w.Endpoint} }
 
-// peerTime is how long threads waited in state io for a group of peers, in ns.
+// peerTime is how long threads waited in state io for a group of peers (remote ends), in ns.
 type peerTime struct {
 	group uint32 // from Requests.groups: all connections to one remote end
 	ns    int64
 }
 
-// peerSums is time in state io by peer. If there are more than maxSumPeers peers, those with the least time are
+// peerSums is the time in state io by peer. If there are more than maxSumPeers peers, the peers with the least time are
 // dropped. A peer with more than 1/maxSumPeers of the total time is never dropped (Misra and Gries, "Finding repeated
 // elements", 1982).
 type peerSums []peerTime
@@ -121,8 +121,8 @@ func (s *endpointSecond) merge(o *endpointSecond) {
 	s.fiberNS += o.fiberNS
 }
 
-// bySecond calls fn with the part of a charge in each of the last maxRequestSeconds. The first part also has the time
-// before them.
+// bySecond divides a charge into the seconds in which its time lies, and calls fn with each part. There are at most
+// maxRequestSeconds parts. The first part also has all time before it.
 func (c requestCharge) bySecond(fn func(second int64, part *requestCharge)) {
 	part := c
 	last := (c.toNS - 1) / 1e9
@@ -206,11 +206,12 @@ type endpointTable struct {
 	second int64
 	sums   map[endpointKey]*endpointSum
 	begun  begunCount
-	// routes replaces names by routes (Dictionary.Routes). It is nil while time is added, because routes can change.
+	// routes replaces names by routes (Dictionary.Routes). While time is added, it is nil, because routes can still
+	// change.
 	routes map[string]string
 }
 
-// sum returns the sum of an endpoint. A new endpoint beyond limit belongs to "other".
+// sum returns the sum of an endpoint. If there are limit endpoints already, a new endpoint is added to "other".
 func (t *endpointTable) sum(k endpointKey, limit int) *endpointSum {
 	k = k.named(t.routes)
 	s := t.sums[k]
@@ -242,7 +243,7 @@ func newEndpointSums(keepNS int64) endpointSums {
 	return e
 }
 
-// recentOf returns the table of a second, or nil if it is too old.
+// recentOf returns the table of a second. It returns nil if the second is so old that its table was dropped.
 func (e *endpointSums) recentOf(second int64) *endpointTable {
 	t := &e.recent[second%int64(len(e.recent))]
 	if t.second > second {
@@ -269,7 +270,7 @@ func (e *endpointSums) charge(k endpointKey, c *requestCharge) {
 	})
 }
 
-// settle charges a request that has ended to its endpoint.
+// settle charges the time of a request that has ended to its endpoint.
 func (e *endpointSums) settle(q *openRequest) {
 	k := keyOf(&q.Work)
 	for i := range q.seconds {
@@ -281,8 +282,8 @@ func (e *endpointSums) settle(q *openRequest) {
 	}
 }
 
-// ToldSince returns the earliest time of a period for which Endpoints still has sums. The result all is true if
-// Endpoints has sums for the whole period. This is also so for a period that covers all samples.
+// ToldSince returns the earliest time of a period for which Endpoints still has sums. all is true if Endpoints has sums
+// for the whole period. A period that covers all samples always has all sums.
 func (r *Requests) ToldSince(fromNS, toNS int64) (sinceNS int64, all bool) {
 	fromNS = max(fromNS, r.firstNS)
 	kept := (r.nowNS/1e9 - int64(len(r.endpoints.recent)) + 1) * 1e9
@@ -292,16 +293,16 @@ func (r *Requests) ToldSince(fromNS, toNS int64) (sinceNS int64, all bool) {
 	return kept, false
 }
 
-// EndpointsOf returns the endpoints in the last windowNS before the last sample, and the length of this time. The time
-// does not begin before fromNS.
+// EndpointsOf returns the endpoints in the last windowNS before the last sample, but not before fromNS. spanNS is the
+// length of the time that they cover.
 func (r *Requests) EndpointsOf(windowNS, fromNS int64) (list []Endpoint, spanNS int64) {
 	from := max((r.nowNS/1e9-windowNS/1e9)*1e9, fromNS/1e9*1e9, r.firstNS)
 	return r.Endpoints(from, r.nowNS), r.nowNS - from
 }
 
-// Endpoints returns the endpoints between two times, rounded outwards to whole seconds. If fromNS is 0, the time
-// begins with the first sample. The endpoint with the most time comes first. The sum of all endpoints that are not
-// listed comes last. The caller owns the slice.
+// Endpoints returns the endpoints between two times, rounded outwards to whole seconds. If fromNS is 0, the time begins
+// with the first sample. The endpoint with the most time comes first. The last element is the sum of all endpoints that
+// are not listed. The caller owns the slice.
 func (r *Requests) Endpoints(fromNS, toNS int64) []Endpoint {
 	r.stream.SettleLocks()
 	whole := fromNS <= r.firstNS && toNS >= r.nowNS
@@ -356,8 +357,8 @@ func (r *Requests) Endpoints(fromNS, toNS int64) []Endpoint {
 	return out
 }
 
-// addOpen adds requests that are not charged yet. It adds their time in the seconds from first to last, and counts the
-// requests that had begun by toNS.
+// addOpen adds the requests that are not charged to an endpoint yet. It adds their time in the seconds from first to
+// last, and counts the requests that had begun by toNS.
 func (r *Requests) addOpen(all *endpointTable, first, last, toNS int64) {
 	for _, q := range r.open {
 		s := all.sum(keyOf(&q.Work), maxEndpoints)

@@ -6,14 +6,14 @@ import (
 )
 
 const (
-	// lackingLooks is the number of readings of the waiting fibers that must lack a request before it counts as ended.
-	// One is not enough, because the request's fiber may have run then. cutLooks is the number if readings are
-	// incomplete.
+	// lackingLooks is the number of readings of the waiting fibers that must lack a request before the request counts
+	// as ended. One reading is not enough, because the request's fiber may have run at that time. If readings are
+	// incomplete, the number is cutLooks.
 	lackingLooks, cutLooks = 2, 4
-	// staleNS is how long a fiber counts as waiting after its last reading, in ns. Meanwhile readings may fail.
+	// staleNS is how long a fiber counts as waiting after it was last read, in ns. In this time readings may fail.
 	staleNS = int64(60e9)
-	// lookBehindNS limits when a reading of fibers ends, in ns after the time of its sample. A true reading ends
-	// within the tick of its sample, and a recording can hold anything.
+	// lookBehindNS limits when a reading of fibers ends, in ns after the time of its sample. A real reading ends within
+	// the tick of its sample, but a damaged recording can hold any time.
 	lookBehindNS = int64(10e6)
 )
 
@@ -21,25 +21,25 @@ const (
 type fiberLooks struct {
 	last   *sampler.Fibers
 	number int
-	// switches are the living threads in which a fiber has waited for a request. If such a thread leaves a request,
-	// this request may not have ended, but wait in a fiber.
+	// switches has the living threads in which a fiber has waited for a request. If such a thread leaves a request, the
+	// request may not have ended: it may wait in a fiber.
 	switches map[sampler.ThreadID]bool
 }
 
 // fiberWait is the state of the fiber that waits for a request while no thread works for the request.
 type fiberWait struct {
-	// freeNS is the time up to which the request was charged. If its fiber waits, it has waited since then.
+	// freeNS is the time up to which the request was charged. If its fiber waits, the fiber has waited since freeNS.
 	freeNS int64
-	// look is the number of the last reading with the fiber. lacking counts the readings since then, in which the
-	// fiber is missing.
+	// look is the number of the last reading that had the fiber. lacking is the number of readings since then. They
+	// lack the fiber.
 	look, lacking int
 }
 
-// stale reports whether the last reading with the fiber is older than staleNS. Time without samples does not count.
+// stale reports whether the last reading that had the fiber is older than staleNS. Time without samples does not count.
 func (w *fiberWait) stale(atNS int64) bool { return atNS-w.freeNS > staleNS }
 
-// Fibers returns the last reading of the waiting fibers, and its age in ns. It returns nil if there was none. Callers
-// must not change the result.
+// Fibers returns the last reading of the waiting fibers, and its age in ns. It returns nil if there was no reading.
+// Callers must not change the result.
 func (r *Requests) Fibers() (look *sampler.Fibers, ageNS int64) {
 	if r.looks.last == nil {
 		return nil, 0
@@ -134,7 +134,8 @@ func (r *Requests) chargeWait(q *openRequest, toNS int64) {
 	}
 }
 
-// resumes notes that a thread has worked for a request. If the request's fiber waited, it waited until c began.
+// resumes notes that a thread has worked for a request in the period of c. If the request's fiber waited before that,
+// its wait ended when c began.
 func (r *Requests) resumes(q *openRequest, c *requestCharge) {
 	if q.Waits && q.threads == 0 {
 		r.chargeWait(q, c.fromNS)
@@ -142,7 +143,7 @@ func (r *Requests) resumes(q *openRequest, c *requestCharge) {
 	q.wait.freeNS = max(q.wait.freeNS, c.toNS)
 }
 
-// skipWaits leaves time without samples out of the waits of fibers.
+// skipWaits leaves out time without samples, up to toNS, from the waits of fibers.
 func (r *Requests) skipWaits(toNS int64) {
 	for _, q := range r.open {
 		if q.Waits {
@@ -151,7 +152,7 @@ func (r *Requests) skipWaits(toNS int64) {
 	}
 }
 
-// waits returns the part of a request's wait that is not charged yet. ok is false if there is none.
+// waits returns the part of a request's wait in a fiber that is not charged yet. ok is false if there is no such part.
 func (q *openRequest) waits(toNS int64) (c requestCharge, ok bool) {
 	c = requestCharge{fromNS: q.wait.freeNS, toNS: min(toNS, q.wait.freeNS+staleNS), fiber: true}
 	return c, q.Waits && q.threads == 0 && q.wait.lacking == 0 && c.toNS > c.fromNS

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// fiberStory plays a thread with fibers that serve requests and wait. Its samples are 10 ms apart.
+// fiberStory plays a thread whose fibers serve requests and wait. Its samples are 10 ms apart.
 type fiberStory struct {
 	dict *sampler.Dictionary
 	m    *folded
@@ -28,8 +28,8 @@ func (f *fiberStory) work(n sampler.WorkNumber, sinceNS, beforeNS int64) sampler
 	return f.dict.InternWork(sampler.Work{Number: n, Kind: sampler.WorkRequest, Endpoint: "GET a", SinceNS: sinceNS, BeforeNS: beforeNS})
 }
 
-// tick feeds a sample 10 ms later. runs is the request for which the thread works. If look is set, the sample also has
-// a reading of the thread's fibers. They wait for the requests in waits.
+// tick feeds a sample 10 ms after the last one. runs is the request for which the thread works. If look is set, the
+// sample also has a reading of the thread's waiting fibers. waits are the requests of these fibers.
 func (f *fiberStory) tick(runs sampler.WorkID, look bool, waits ...sampler.WorkID) {
 	f.now += 10e6
 	if look {
@@ -42,7 +42,7 @@ func (f *fiberStory) tick(runs sampler.WorkID, look bool, waits ...sampler.WorkI
 	f.runs = runs
 }
 
-// feed feeds a sample in which the thread holds the GVL or reads a socket.
+// feed feeds a sample. In it, the thread holds the GVL if holds is true. Otherwise the thread reads a socket.
 func (f *fiberStory) feed(depth sampler.Depth, runs sampler.WorkID, holds bool) {
 	t, owner := gvltest.Answered(gvltest.Released(1), f.now, "read", 3, 0), sampler.ThreadID(0)
 	if holds {
@@ -57,8 +57,8 @@ func (f *fiberStory) feed(depth sampler.Depth, runs sampler.WorkID, holds bool) 
 	f.m.Feed(s)
 }
 
-// locks feeds nine lock ticks, one per millisecond. The stack tick after them finds the thread working for next. The
-// thread's state fits next from lock tick number since on.
+// locks feeds nine lock ticks, one per millisecond, and then a stack tick that finds the thread working for next. From
+// lock tick number since on, the thread's state is the one that it has while it works for next.
 func (f *fiberStory) locks(since int, next sampler.WorkID) {
 	from := f.now
 	for i := range 9 {
@@ -81,8 +81,8 @@ func (f *fiberStory) only(t *testing.T) (report.StatRequests, report.StatEndpoin
 	return r, r.Endpoints[0]
 }
 
-// TestFibersWait: the time in which a request's fiber waits belongs to the request, from reading to reading. It ends
-// when readings lack the fiber.
+// TestFibersWait: the time in which a request's fiber waits counts for the request, from reading to reading. It stops
+// counting when readings lack the fiber.
 func TestFibersWait(t *testing.T) {
 	f := newFiberStory()
 	f.tick(0, true)
@@ -104,7 +104,7 @@ func TestFibersWait(t *testing.T) {
 		f.tick(0, true, a)
 	}
 	r, e = f.only(t)
-	// Request b was there at 105 ms. It was gone in a reading 10 ms later, which took 1 ms.
+	// At 105 ms request b was still there. A reading 10 ms later, which took 1 ms, did not have it.
 	if len(r.Running) != 1 || e.Ended != 1 || e.Measured != 1 || e.MaxNS < 110e6 || e.MaxNS > 111e6 || e.UncertaintyNS != 10_500_000 {
 		t.Errorf("when one has ended: %+v, %+v", e, r.Running)
 	}
@@ -113,15 +113,16 @@ func TestFibersWait(t *testing.T) {
 	}
 }
 
-// TestFibersAndThreads: between the waits of its fiber, a thread works for the request. No time is counted twice. A
-// request that its thread has left waits while readings have its fiber.
+// TestFibersAndThreads: a request waits in its fiber, and between these waits a thread works for it. No time is counted
+// twice. If its thread has left a request, the request waits while readings have its fiber.
 func TestFibersAndThreads(t *testing.T) {
 	for since := range 10 {
 		testFibersAndThreads(t, since)
 	}
 }
 
-// testFibersAndThreads changes the thread's state at lock tick number since before each reading of its stack.
+// testFibersAndThreads tests the same with a change of the thread's state before each reading of its stack. The change
+// is at lock tick number since.
 func testFibersAndThreads(t *testing.T, since int) {
 	f := newFiberStory()
 	f.tick(0, true)
@@ -152,8 +153,8 @@ func testFibersAndThreads(t *testing.T, since int) {
 	}
 }
 
-// TestFibersLost: a request ends later if readings may lack some fibers than if they have all. A gap in the samples
-// adds no time.
+// TestFibersLost: if readings may lack some fibers, a request counts as ended later than if readings are complete. A
+// gap in the samples adds no time.
 func TestFibersLost(t *testing.T) {
 	f := newFiberStory()
 	f.tick(0, true)
@@ -172,8 +173,8 @@ func TestFibersLost(t *testing.T) {
 	}
 }
 
-// TestFibersHostile: a recording can have times of a reading that no clock can give. ddtop replaces them by times of
-// the samples.
+// TestFibersHostile: a damaged recording can have readings at impossible times. ddtop replaces them by the times of the
+// samples.
 func TestFibersHostile(t *testing.T) {
 	times := []int64{math.MinInt64, -1, 0, 1e9, 1 << 61, math.MaxInt64 - 1, math.MaxInt64}
 	for _, lookAt := range times {
@@ -204,7 +205,8 @@ func TestFibersHostile(t *testing.T) {
 	}
 }
 
-// TestFibersAgain: if samples repeat a reading of fibers, as in a recording's blocks, the reading counts once.
+// TestFibersAgain: if several samples have the same reading of fibers, as in a recording's blocks, the reading counts
+// once.
 func TestFibersAgain(t *testing.T) {
 	f := newFiberStory()
 	f.tick(0, true)
@@ -222,8 +224,8 @@ func TestFibersAgain(t *testing.T) {
 	}
 }
 
-// TestFibersOlderLook: if the thread of a request has worked for it since a reading of fibers, the reading does not
-// count. Nothing is kept of a thread that has ended.
+// TestFibersOlderLook: if a thread has worked for a request after a reading of fibers, this reading does not count for
+// the request. When a thread has ended, nothing about its fibers is kept.
 func TestFibersOlderLook(t *testing.T) {
 	f := newFiberStory()
 	old := f.dict.InternWork(sampler.Work{Number: 1, Kind: sampler.WorkRequest, SinceNS: f.now + 10e6, BeforeNS: f.now})

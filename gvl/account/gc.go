@@ -12,24 +12,25 @@ import (
 )
 
 const (
-	// maxGCStacks limits how many stacks that start collections, or pay for them, are counted separately.
+	// maxGCStacks limits how many stacks are counted separately, of those that start collections and of those that pay
+	// for them.
 	maxGCStacks = 4096
-	// maxStatGC bounds the places in each list of a Stat.
+	// maxStatGC limits the places in each list of a Stat.
 	maxStatGC = 10
 )
 
-// gcAccount counts collections by reason, by the code that starts them, and by the code that pays for them. The next
-// code that allocates pays for lazy sweeping and incremental marking (docs/internals/gc.md#whether-it-runs).
+// gcAccount counts collections by reason, by the code that starts them, and by the code that pays for them. Lazy
+// sweeping and incremental marking are paid for by the code that allocates next (docs/internals/gc.md#whether-it-runs).
 type gcAccount struct {
 	known    bool
 	count    uint64
 	triggers map[sampler.StackID]gcStarts
 	payers   map[sampler.StackID]int64
-	// lost and lostNS are starts and time of stacks beyond maxGCStacks.
+	// lost is the number of collections started by stacks beyond maxGCStacks. lostNS is the time of such stacks.
 	lost   uint64
 	lostNS int64
-	// byTrigger and byMajor count cycles by the words of their reason. missed counts cycles whose reason was
-	// overwritten by the next cycle before it was read.
+	// byTrigger and byMajor count cycles by the words of their reason. missed counts cycles whose reason is unknown,
+	// because the next cycle overwrote it before it was read.
 	byTrigger [len(gcTriggers) + 1]uint64
 	byMajor   [len(gcMajors) + 1]uint64
 	missed    uint64
@@ -37,7 +38,8 @@ type gcAccount struct {
 }
 
 // gcStarts counts cycles that began in a stack. seen counts the cycles that were still running when a sample first saw
-// them. probable counts the cycles that had already ended by then. So they began in this stack or shortly before it.
+// them. probable counts the cycles that had already ended when a sample first saw them: they began in this stack or
+// shortly before it.
 type gcStarts struct{ seen, probable uint64 }
 
 var (
@@ -70,7 +72,7 @@ func (g *gcAccount) pay(stack sampler.StackID, mode sampler.GCMode, ns int64) {
 	g.payers[stack] += ns
 }
 
-// start counts n cycles that began since the last sample. Only the reason of the last cycle is known.
+// start counts n cycles that began since the last sample. Only the reason of the last of them is known.
 func (g *gcAccount) start(gc *sampler.GC, n uint64, stack sampler.StackID, known bool) {
 	g.missed += n - 1
 	g.byTrigger[wordIndex(gcTriggers[:], sampler.GCTrigger(gc.Reason))]++

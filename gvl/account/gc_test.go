@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// gcFeeder feeds samples of two threads, a millisecond apart. One of the threads holds the GVL.
+// gcFeeder feeds samples of two threads, a millisecond apart. In each sample, one of the threads holds the GVL.
 type gcFeeder struct {
 	s    *stream.Stream
 	a    *Account
@@ -34,8 +34,8 @@ func (f *gcFeeder) feed(holder sampler.ThreadID, stack sampler.StackID, gc sampl
 	f.last = gc
 }
 
-// TestGCAccount: code that starts collections and code that pays for them are distinguished, and nothing is counted
-// twice.
+// TestGCAccount: the account distinguishes code that starts collections from code that pays for them, and counts
+// nothing twice.
 func TestGCAccount(t *testing.T) {
 	d := sampler.NewDictionary()
 	stack := func(labels ...string) sampler.StackID {
@@ -50,17 +50,18 @@ func TestGCAccount(t *testing.T) {
 	f := &gcFeeder{s: stream.New(p), at: 1e9}
 	f.a = New(f.s, p, d)
 	f.feed(1, maker, sampler.GC{Count: 10, MinorCount: 9, MajorCount: 1, Allocated: 1000})
-	// GC.start, seen once while it marks and once while it sweeps. It takes 2 ms, with half an interval on either side.
+	// GC.start collects. One sample sees it while it marks, and one while it sweeps. Together with half an interval on
+	// either side, it takes 2 ms.
 	method := uint32(sampler.GCByMethod | sampler.GCMajorByForce)
 	f.feed(1, starter, sampler.GC{Count: 11, During: true, Mode: sampler.GCMarking, Reason: method, MinorCount: 9, MajorCount: 2})
 	f.feed(1, starter, sampler.GC{Count: 11, During: true, Mode: sampler.GCSweeping, Reason: method, MinorCount: 9, MajorCount: 2})
 	f.feed(1, maker, sampler.GC{Count: 11, Reason: method, MinorCount: 9, MajorCount: 2})
-	// A cycle that begins because slots are missing. It is first seen between two steps. The other thread sweeps in
-	// Array#dup.
+	// A cycle begins because there is no free slot. The first sample that sees it is between two of its steps. The
+	// other thread sweeps in Array#dup.
 	newobj := uint32(sampler.GCByNewObject)
 	f.feed(1, maker, sampler.GC{Count: 12, Mode: sampler.GCSweeping, Reason: newobj, MinorCount: 10, MajorCount: 2})
 	f.feed(2, sweeper, sampler.GC{Count: 12, During: true, Mode: sampler.GCSweeping, Reason: newobj, MinorCount: 10, MajorCount: 2})
-	// Three cycles between two samples. Only the reason of the last one is known.
+	// Three cycles begin between two samples. Only the reason of the last one is known.
 	f.feed(1, maker, sampler.GC{Count: 15, Reason: uint32(sampler.GCByMalloc | sampler.GCMajorByOldMalloc), MinorCount: 12, MajorCount: 3, Allocated: 5000})
 	g := f.a.Stat().GC
 	if g.Count != 5 || g.Minor != 3 || g.Major != 2 || g.Allocated != 4000 || g.NS != 3e6 {

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// MaxLineLagNS is how long after its end a line is reported at the latest, in ns. If the states of some threads become
-// known only later, they count in the next line.
+// MaxLineLagNS limits how long after its end a line is reported, in ns. If the states of some threads become known only
+// after that, they count in the next line.
 const MaxLineLagNS = 5_000_000_000
 
 // maxOpenLines limits the unfinished lines. If there are more, the oldest line is reported as it is.
@@ -52,8 +52,8 @@ func AddRactor(list []RactorNS, id sampler.RactorID, ns int64) []RactorNS {
 	return list
 }
 
-// lineEnd has the figures at the last sample of a line. A line's collections and CPU time are the differences to the
-// lineEnd of the line before.
+// lineEnd has the figures at the last sample of a line. The difference between two consecutive lineEnds gives a line's
+// collections and CPU time.
 type lineEnd struct {
 	threads      int
 	gc           sampler.GC
@@ -63,8 +63,8 @@ type lineEnd struct {
 }
 
 // Lines divides the time of a Stream into equal intervals and reports what happened in each. It reports an interval
-// when its figures are final. This is up to a second after its end, because the kernel's answers come late. Lines is
-// not safe for concurrent use.
+// when its figures are final. This can be up to a second after the end of the interval, because the kernel's answers
+// come late. Lines is not safe for concurrent use.
 type Lines struct {
 	gvl.Ignore
 	proc   sampler.Process
@@ -85,7 +85,7 @@ func NewLines(s *stream.Stream, p sampler.Process, length int64, out func(report
 	return NewLinesWithSums(s, p, length, func(l report.StatLine, _ *LineSums) { out(l) })
 }
 
-// NewLinesWithSums is like NewLines, but also passes the sums behind each line to the function out, which may keep
+// NewLinesWithSums is like NewLines, but also passes the sums of each line to the function out. The function may keep
 // them.
 func NewLinesWithSums(s *stream.Stream, p sampler.Process, length int64, out func(report.StatLine, *LineSums)) *Lines {
 	l := &Lines{proc: p, length: length, out: out}
@@ -93,8 +93,8 @@ func NewLinesWithSums(s *stream.Stream, p sampler.Process, length int64, out fun
 	return l
 }
 
-// eachLine calls visit with each line that a period overlaps, and the length of the overlap. Time before the first open
-// line counts in that line.
+// eachLine calls visit with each line that overlaps a period, and the length of the overlap. Time before the first open
+// line counts in the first open line.
 func (l *Lines) eachLine(fromNS, toNS int64, visit func(s *LineSums, ns int64)) {
 	if len(l.open) == 0 || toNS <= fromNS {
 		return
@@ -111,7 +111,7 @@ func (l *Lines) eachLine(fromNS, toNS int64, visit func(s *LineSums, ns int64)) 
 	}
 }
 
-// reach opens new lines until the lines cover a time.
+// reach opens new lines until the last one covers the time ns.
 func (l *Lines) reach(ns int64) {
 	for len(l.open) > 0 && l.open[len(l.open)-1].endNS < ns {
 		if len(l.open) >= maxOpenLines {
@@ -225,7 +225,8 @@ func (l *Lines) settledNS() int64 {
 	return least
 }
 
-// Finish reports the lines that are left, after the stream has finished. The last one ends with the last sample.
+// Finish reports the lines that were not reported yet, after the stream has finished. The last line ends with the last
+// sample.
 func (l *Lines) Finish() {
 	for len(l.open) > 0 && l.open[0].startNS < l.lastNS {
 		l.tell(l.lastNS)
@@ -233,7 +234,7 @@ func (l *Lines) Finish() {
 	l.open = nil
 }
 
-// tell reports the first open line. If the line's period has not passed, the line ends at nowNS.
+// tell reports the first open line. If the period of this line has not passed yet, the line ends at nowNS.
 func (l *Lines) tell(nowNS int64) {
 	s := &l.open[0]
 	endNS := min(s.endNS, nowNS)

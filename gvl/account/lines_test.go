@@ -25,9 +25,8 @@ func (s *sumsOf) Interval(i *gvl.Interval)     { s.ns[i.State] += i.NS() }
 func (s *sumsOf) Collecting(i *gvl.GCInterval) { s.gcNS += i.NS() }
 func (s *sumsOf) Waited(w *gvl.Wait)           { s.waits++; s.longest = max(s.longest, w.MostNS) }
 
-// TestLinesSumUp: lines follow each other without a gap from the first sample to the last. A line is written when its
-// figures are final. All lines together have all data of the stream. This holds for every stream, also after a long
-// gap.
+// TestLinesSumUp: for every stream, also after a long gap, lines follow each other without a gap from the first sample
+// to the last. A line is written when its figures are final. All lines together have all data of the stream.
 func TestLinesSumUp(t *testing.T) {
 	for seed := uint64(0); seed < 40; seed++ {
 		p, dict := streamtest.Process(1000, 100), sampler.NewDictionary()
@@ -132,8 +131,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestLinesExact: ExactNS of a line is the part of its time in which every change is known. This also holds if the
-// interval between two samples crosses the end of a line.
+// TestLinesExact: ExactNS of a line is the part of its time in which every change of the GVL is known. This must also
+// be right if the time between two samples crosses the end of a line.
 func TestLinesExact(t *testing.T) {
 	const ms = 1_000_000
 	p := streamtest.Process(1000, 100)

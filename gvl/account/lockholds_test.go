@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// lockTicks plays samples a millisecond apart. Each names the holder of lock 0x10, and the threads that wait for the
-// lock.
+// lockTicks plays samples a millisecond apart. Each sample names the holder of lock 0x10, and the threads that wait for
+// this lock.
 type lockTicks struct {
 	holds LockHolds
 	nowNS int64
@@ -37,14 +37,14 @@ func TestLockHolds(t *testing.T) {
 	if n := u.Held.Count(); u.Taken != 3 || n != 2 {
 		t.Errorf("taken %d times, %d lengths", u.Taken, n)
 	}
-	// The short hold is not much longer than the interval between two samples.
+	// The short hold is not much longer than the interval between two samples, so its length is an upper bound.
 	for q, want := range map[float64]gvl.Bounded{0.5: {NS: 6.5e6, Bound: gvl.AtMost}, 1: {NS: 101e6, Bound: gvl.Exactly}} {
 		if got := u.Held.Quantile(q); got.NS < want.NS-1e6 || got.NS > want.NS+1.5e6 || got.Bound != want.Bound {
 			t.Errorf("held %s at %g, want %s", got.Prose(), q, want.Prose())
 		}
 	}
-	// Thread 4 does not wait in the first sample after thread 3's last. From then on it has the lock, unless it
-	// released the lock while no thread waited.
+	// In the first sample after thread 3 last held the lock, thread 4 does not wait. So thread 4 has had the lock since
+	// then, unless it released the lock while no thread waited.
 	if got := u.HeldNow; u.Now != 4 || got.NS < 44e6 || got.NS > 46.5e6 || got.Bound != gvl.AtMost {
 		t.Errorf("thread %d holds it for %s", u.Now, got.Prose())
 	}
@@ -60,8 +60,8 @@ func TestLockHolds(t *testing.T) {
 }
 
 // TestOneThreadThatAlwaysWins: waiting threads are woken again and again, but the same thread keeps the lock or takes
-// it again. Each time may be the end of a hold. So a hold has at least the time from one wake-up to the next, not the
-// whole time.
+// it again. At each wake-up its hold may have ended. So a lower bound of a hold is the time from one wake-up to the
+// next, not the whole time.
 func TestOneThreadThatAlwaysWins(t *testing.T) {
 	var l lockTicks
 	l.tick(1, 2, 1, 3)
@@ -101,7 +101,7 @@ func TestShortHoldsAreAtMost(t *testing.T) {
 	}
 }
 
-// TestHoldsAreBounded: if there are too many holds, the oldest are dropped. Locks without waiting threads are
+// TestHoldsAreBounded: if there are too many holds, the oldest are dropped. A lock for which no thread waits is
 // forgotten.
 func TestHoldsAreBounded(t *testing.T) {
 	var l lockTicks
@@ -118,8 +118,8 @@ func TestHoldsAreBounded(t *testing.T) {
 	}
 }
 
-// TestHoldersThatAreReadInTurn: if there are many threads, the data of some may be old. Then two waiting threads can
-// name different holders, and the lock has not changed hands.
+// TestHoldersThatAreReadInTurn: if there are many threads, the data of some may be old. Two waiting threads can then
+// name different holders although the lock has not changed hands.
 func TestHoldersThatAreReadInTurn(t *testing.T) {
 	var l LockHolds
 	now := int64(0)
@@ -147,8 +147,8 @@ func TestHoldersThatAreReadInTurn(t *testing.T) {
 	}
 }
 
-// TestHoldFromTheFirstSample: a thread has a lock in the first sample. Its hold has at least the time in which it is
-// known to be one hold. If waiting threads are woken in vain, this time begins again.
+// TestHoldFromTheFirstSample: a thread has a lock in the first sample. The lower bound of its hold is the time in which
+// this is certainly a single hold. If waiting threads are woken in vain, this time begins again.
 func TestHoldFromTheFirstSample(t *testing.T) {
 	var l lockTicks
 	l.tick(50, 1, 2, 3)

@@ -9,25 +9,25 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Contended is an object for which threads wait at one instant. It is a Mutex or Monitor with its holder, or a Queue,
+// Contended is an object for which threads wait at one instant: a Mutex or Monitor with its holder, or a Queue,
 // SizedQueue, ConditionVariable, thread to join or Ractor.
 type Contended struct {
-	// Kind is as in Detail.Kind. Object is the address, and 0 for a joined thread.
+	// Kind is the kind of object, as in Detail.Kind. Object is its address. It is 0 for a thread that others join.
 	Kind   string
 	Object uint64
-	// Exclusive is set for a Mutex or Monitor, whose holder blocks the waiting threads. At the other objects idle
-	// workers wait too, so waiting threads do not mean a problem.
+	// Exclusive is set for a Mutex or Monitor, whose holder blocks the waiting threads. It is not set for other
+	// objects. Idle workers wait for those too, so waiting threads do not show a problem.
 	Exclusive bool
-	// Holder is the thread that holds the lock, or that is joined. It is zero if there is none or it is not known. A
-	// lock has no holder for a moment while it changes hands.
+	// Holder is the thread that holds the lock, or the thread that others join. It is zero if there is no such thread
+	// or if it is not known. While a lock changes hands, it has no holder for a moment.
 	Holder sampler.ThreadID
 	// HolderState is the state of the holder, HolderStack its stack.
 	HolderState gvl.State
 	HolderStack sampler.StackID
-	// Waiters are the threads that wait, the one with the longest wait first. LongestNS is the length of this wait in
-	// ns, and LongestBound says whether it is a lower or upper bound. LongestNS is zero if it is unknown, because each
-	// thread may have had the lock for a moment since ddtop first saw it wait. SeenNS is the longest time, in ns, for
-	// which ddtop has seen a thread wait.
+	// Waiters are the threads that wait, the one with the longest wait first. LongestNS is the length of the longest
+	// wait in ns, and LongestBound says whether this is a lower or upper bound. LongestNS is zero if it is unknown:
+	// each thread may have had the lock for a moment since ddtop first saw it wait. SeenNS is the longest time, in ns,
+	// for which ddtop has seen a thread wait.
 	Waiters      []sampler.ThreadID
 	LongestNS    int64
 	LongestBound gvl.Bound
@@ -39,9 +39,9 @@ type Contended struct {
 // Longest returns the length of the longest wait.
 func (c *Contended) Longest() gvl.Bounded { return gvl.Bounded{NS: c.LongestNS, Bound: c.LongestBound} }
 
-// Locks returns what the threads of one sample wait for: first locks, then objects that threads only wait on, last
-// joined threads. Within each kind the object with the most waiters comes first. Sleeps and I/O are left out. In Ruby
-// 2.5 a Monitor appears as the Mutex in it, because it is written in Ruby.
+// Locks returns what the threads of one sample wait for. First come locks, then other objects, and last the threads
+// that others join. Within each kind the object with the most waiters comes first. Sleeps and I/O are left out. In Ruby
+// 2.5, Monitor is written in Ruby, so a Monitor appears as the Mutex in it.
 func Locks(states []gvl.ThreadState) []Contended {
 	type key struct {
 		kind   string

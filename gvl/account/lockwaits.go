@@ -5,7 +5,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxLockWaits bounds the waits for locks that are remembered: 2 MB, or half a minute at a thousand a second.
+// maxLockWaits limits the waits for locks that are remembered: 2 MB, or half a minute at a thousand waits a second.
 const maxLockWaits = 1 << 15
 
 // lockWait is a time in which a thread waited for a Mutex or Monitor.
@@ -19,21 +19,21 @@ type lockWait struct {
 
 // lockWaits remembers which thread waited for which lock, and when.
 type lockWaits struct {
-	// ring has the waits in the order of their beginnings. Once it is full, next is the index of the oldest. all
-	// counts the waits since the start.
+	// ring has the waits in the order of their beginnings. Once ring is full, next is the index of the oldest wait. all
+	// is the number of waits since the start.
 	ring []lockWait
 	next int
 	all  int
 	last []int // the number of the last wait of a thread, by its slot
 }
 
-// LockCost is the time that threads waited for a lock in a period, all threads together.
+// LockCost is the time that threads waited for a lock in a period, added up over all threads.
 type LockCost struct {
 	Object   uint64
 	Kind     string // as in Detail.Kind
 	WaitedNS int64
-	// Stack is the waiting thread's stack in the longest wait whose stack fits (see Costs). Zero means that no wait
-	// has a stack that fits.
+	// Stack is the waiting thread's stack in the longest wait whose stack fits such a wait (see Costs). It is zero if
+	// no wait has a stack that fits.
 	Stack     sampler.StackID
 	longestNS int64
 }
@@ -66,9 +66,9 @@ func (l *LockHolds) Interval(i *gvl.Interval) {
 	w.next = (w.next + 1) % len(w.ring)
 }
 
-// Costs returns what each lock cost between two times. A wait in progress counts until the last sample. The stack
-// noted for a wait can be older than the wait. So the function fits reports whether a stack can belong to a wait for
-// this kind of lock (gvl.FitsLock).
+// Costs returns, for each lock, how long threads waited for it between two times. A wait in progress counts until the
+// last sample. The stack noted for a wait can be older than the wait. So the function fits must report whether a stack
+// can belong to a wait for this kind of lock (gvl.FitsLock).
 func (l *LockHolds) Costs(fromNS, toNS int64, fits func(stack sampler.StackID, kind string) bool) map[uint64]LockCost {
 	out := make(map[uint64]LockCost)
 	for i := range l.waits.ring {

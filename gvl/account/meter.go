@@ -3,8 +3,8 @@ package account
 // reading is a counter's value at the time of its sample, CLOCK_MONOTONIC in ns. atNS is zero if there was no reading.
 type reading struct{ value, atNS int64 }
 
-// Meter measures the growth of a counter that is read less often than samples are made, such as ddtop's own CPU time.
-// It counts only the time between two readings.
+// Meter measures the growth of a counter that is read less often than samples are made, for example ddtop's own CPU
+// time. It counts only the growth between two readings.
 type Meter struct {
 	seen        bool
 	value       int64
@@ -22,12 +22,12 @@ func (m *Meter) Feed(value, atNS int64) {
 	m.seen, m.value = true, value
 }
 
-// Known reports whether the counter exists. A core file has none.
+// Known reports whether the counter exists. For a core file it does not.
 func (m *Meter) Known() bool { return m.value != 0 }
 
-// Since returns the growth between an earlier reading and the last one, and the time between the two in ns. from is a
-// copy of the Meter at that reading. For the zero Meter, Since counts from the first reading. spanNS is zero if there
-// are not two readings.
+// Since returns the growth of the counter between an earlier reading and the last one, and the time between these
+// readings in ns. from is a copy of the Meter at the earlier reading. For the zero Meter, Since counts from the first
+// reading. If there are not two readings, spanNS is zero.
 func (m *Meter) Since(from *Meter) (grown, spanNS int64) {
 	r := from.last
 	if r.atNS == 0 {

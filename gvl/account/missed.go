@@ -6,19 +6,20 @@ import (
 )
 
 const (
-	// mostMissed is the share of missed requests above which figures are shown as lower bounds.
+	// mostMissed is the share of missed requests above which figures are shown as lower bounds. A missed request is one
+	// that no sample has shown.
 	mostMissed = 1. / 20
-	// copiedShare is the least number of begins known from changes (sampler.Change), as a share of the ended requests.
-	// With fewer, changes do not show how many requests were missed.
+	// copiedShare is a share of the ended requests. Changes (sampler.Change) must show the beginnings of at least this
+	// share. Otherwise they do not show how many requests were missed.
 	copiedShare = .9
-	// tickNS is the time between two records of the BPF programs about a thread that keeps its CPU, in ns. The CPU's
-	// clock interrupt makes them, at about 100 Hz. A request that begins and ends between two records leaves no
-	// record.
+	// tickNS is the time between two records of the BPF programs about a thread that keeps its CPU, in ns. The programs
+	// make these records at the CPU's clock interrupt, at about 100 Hz. A request that begins and ends between two
+	// records leaves no record.
 	tickNS = 10e6
 )
 
-// brief reports whether a request ran most of the time, and was shorter than 2 * tickNS. Some requests of this kind
-// leave no record, so nothing shows how many of them were missed.
+// brief reports whether a request ran most of the time, and was shorter than 2 * tickNS. Some such requests leave no
+// record, so nothing shows how many of them were missed.
 func (q *PastRequest) brief() bool {
 	slept := q.FiberNS
 	for s, ns := range q.NS {
@@ -29,13 +30,14 @@ func (q *PastRequest) brief() bool {
 	return q.DurationNS() < 2*tickNS && 2*slept < q.DurationNS()
 }
 
-// begunCount counts requests. begun is the number of requests whose begin is known from changes. missed is how many of
-// these no sample has shown.
+// begunCount counts requests. begun is the number of requests whose beginning changes show. missed is the number of
+// those that no sample has shown.
 type begunCount struct{ begun, missed int }
 
 func (b *begunCount) merge(o begunCount) { b.begun, b.missed = b.begun+o.begun, b.missed+o.missed }
 
-// mark sets AtLeast of all endpoints of one period. A missed request has no endpoint, so it counts for all.
+// mark sets AtLeast of all endpoints of one period if figures are lower bounds. The endpoint of a missed request is not
+// known, so the request counts for all endpoints.
 func (b begunCount) mark(list []Endpoint) {
 	ended := 0
 	for i := range list {
@@ -47,7 +49,7 @@ func (b begunCount) mark(list []Endpoint) {
 	}
 }
 
-// AtLeast reports whether the sums of endpoints are lower bounds. list holds all endpoints of one period.
+// AtLeast reports whether the sums of endpoints are lower bounds. list has all endpoints of one period.
 func AtLeast(list []Endpoint) bool {
 	if len(list) == 0 {
 		return false
@@ -64,7 +66,8 @@ func AtLeast(list []Endpoint) bool {
 //
 // If changes show when requests begin, they also show how many were missed, except brief ones. Otherwise a request is
 // missed if it begins and ends between two readings of its thread. SlackNS is the mean time between two such readings.
-// If mostMissed of the seen requests are shorter than twice that time, others were probably too short to be seen.
+// If a share of mostMissed of the seen requests is shorter than twice SlackNS, others were probably too short to be
+// seen.
 func (b begunCount) atLeast(ended int, list []Endpoint) bool {
 	if b.begun > 0 && float64(b.begun) >= copiedShare*float64(ended) {
 		own, brief := 0, 0
@@ -89,14 +92,15 @@ func (b begunCount) atLeast(ended int, list []Endpoint) bool {
 	return lengths.Quantile(mostMissed) < 2*slackNS/n
 }
 
-// begunRequests are the requests that threads have begun according to changes, but that no sample has shown yet.
+// begunRequests has the requests that threads have begun according to changes of the GVL, but that no sample has shown
+// yet.
 type begunRequests struct {
-	// unfound is when each thread began its request, CLOCK_MONOTONIC in ns.
+	// unfound is, for each thread, when it began a request that no sample has shown yet, CLOCK_MONOTONIC in ns.
 	unfound map[sampler.ThreadID]int64
 }
 
-// changes counts the requests that threads have begun according to the changes in list. It also counts which of them
-// were missed. r knows which requests samples have shown.
+// changes counts the requests that threads have begun according to the changes in list. It also counts which of these
+// requests were missed. r knows which requests samples have shown.
 func (b *begunRequests) changes(list []sampler.Change, r *Requests) {
 	for i := range list {
 		c := &list[i]

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestMissedBetweenReadings: if many of the seen requests are about as short as the interval between two readings,
-// figures are lower bounds. If all requests are much longer, none was missed.
+// TestMissedBetweenReadings: if many of the seen requests are about as short as the time between two readings, others
+// were probably missed. Figures are then lower bounds. If all requests are much longer, none was missed.
 func TestMissedBetweenReadings(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -46,12 +46,13 @@ func TestMissedBetweenReadings(t *testing.T) {
 }
 
 // TestMissedByCopies: if changes show which requests begin, they also show how many of these were not seen. If the
-// threads sleep, rare samples and short requests make no difference. A request that a sample or a later change shows
-// was not missed.
+// threads sleep, this count is reliable even with few samples and short requests. A request that a sample or a later
+// change shows was not missed.
 func TestMissedByCopies(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		// One request in ten is not found (unfound). A sample (sampled) or a later change (later) may still show it.
+		// unfound means that one request in ten is not found by the change that shows its beginning. A sample (sampled)
+		// or a later change (later) may still show it.
 		unfound, sampled, later bool
 		// runs is true if the thread keeps the GVL and its CPU all the time.
 		runs, want bool

@@ -15,8 +15,8 @@ type PeerGroups struct {
 	list   []PeerGroup
 }
 
-// PeerGroup is one remote end. Peer and ID belong to its newest connection. Inbound is set if the remote end opened
-// this connection, as a client does.
+// PeerGroup is one remote end. Peer and ID belong to the newest connection to it. Inbound is set if the remote end
+// opened this connection, as a client does.
 type PeerGroup struct {
 	Peer    sampler.Peer
 	ID      sampler.PeerID
@@ -51,7 +51,7 @@ func (g *PeerGroups) GroupOf(id sampler.PeerID) uint32 {
 	}
 	n, ok := g.byName[name]
 	if !ok && len(g.list) > maxPeerGroups {
-		// All further remote ends of a kind are one group without a name.
+		// There are too many groups. All further remote ends of one kind are one group without a name.
 		p, id, in, name = sampler.Peer{Kind: p.Kind}, 0, false, gvl.PeerKindWord(p.Kind)
 		n, ok = g.byName[name]
 	}
@@ -60,7 +60,7 @@ func (g *PeerGroups) GroupOf(id sampler.PeerID) uint32 {
 		g.list = append(g.list, PeerGroup{})
 		g.byName[name] = n
 	}
-	// The newest peer represents the group, because the Dictionary may have evicted older ones.
+	// The newest peer represents the group, because the Dictionary may already have evicted older peers.
 	g.list[n] = PeerGroup{Peer: p, ID: id, Inbound: in}
 	g.groups[of] = n
 	return n
@@ -69,9 +69,9 @@ func (g *PeerGroups) GroupOf(id sampler.PeerID) uint32 {
 // Group returns the group with a number that GroupOf has returned.
 func (g *PeerGroups) Group(n uint32) *PeerGroup { return &g.list[n] }
 
-// clientOf reports whether the other end is a client that has opened the connection. Such a connection is recognized
-// by its ports. This end has a port, because the program chose it. The other end has none, because the reader leaves
-// out ports that the kernel chose.
+// clientOf reports whether the other end of a connection is a client that has opened the connection. The ports show
+// this. This end has a port, because the program chose it. The other end has no port, because the reader leaves out
+// ports that the kernel chose.
 func clientOf(p sampler.Peer) bool {
 	return p.Kind == sampler.PeerTCP && p.Service == "" && hasPort(p.Local) && !hasPort(p.Remote)
 }
@@ -81,5 +81,5 @@ func hasPort(addr string) bool {
 	return i > 0 && (strings.IndexByte(addr, ':') == i || strings.HasPrefix(addr, "["))
 }
 
-// maxPeerGroups bounds the groups. All further remote ends of a kind share one group.
+// maxPeerGroups limits the number of groups. Beyond it, all new remote ends of one kind share one group.
 const maxPeerGroups = 4096

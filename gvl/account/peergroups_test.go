@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestPeerGroupsAreBounded: if a program connects to ever new remote ends, ddtop distinguishes only a limited number of
-// them. Those that it knows already keep their group.
+// TestPeerGroupsAreBounded: if a program connects to more and more remote ends, ddtop distinguishes only a limited
+// number of them. A remote end that it already knows keeps its group.
 func TestPeerGroupsAreBounded(t *testing.T) {
 	d := sampler.NewDictionary()
 	g := PeerGroups{Dict: d}

@@ -5,8 +5,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// QualityMeter adds up the sampler.Quality of all ticks since the stream began. The sum shows from how many samples
-// figures are computed. QualityMeter is a Consumer.
+// QualityMeter adds up the sampler.Quality of all ticks since the stream began. The sum shows how many samples the
+// figures are computed from. QualityMeter is a gvl.Consumer.
 type QualityMeter struct {
 	gvl.Ignore
 	sampler.Quality

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestStatQueues: a Stat has the last backlog and the largest, and what the kernel refused in the window. Unknown
-// values are null.
+// TestStatQueues: a Stat has the last backlog and the largest one, and the number of connections that the kernel
+// refused in the window. Unknown values are null.
 func TestStatQueues(t *testing.T) {
 	st := stream.New(sampler.Process{})
 	a := New(st, sampler.Process{}, nil)
@@ -41,8 +41,8 @@ func TestStatQueues(t *testing.T) {
 	}
 }
 
-// TestQueuedByRoute: each route has the times for which its requests waited before a thread took them. Each request
-// counts once. If the requests of a route do not have this time, the route has none.
+// TestQueuedByRoute: for each route, a Stat has how long its requests waited before a thread took them. Each request
+// counts once. If the time is not known for the requests of a route, the route has none.
 func TestQueuedByRoute(t *testing.T) {
 	y := newRequestStory()
 	n := sampler.WorkNumber(0)

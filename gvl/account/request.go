@@ -5,7 +5,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// PeerNS is how long a request waited in state io for a peer. Peer stands for all connections to one remote end.
+// PeerNS is how long a request waited in state io for a peer. Peer represents all connections to one remote end.
 type PeerNS struct {
 	Peer sampler.PeerID
 	NS   int64
@@ -14,10 +14,10 @@ type PeerNS struct {
 // A Request is a request or a job, in progress or ended.
 type Request struct {
 	PastRequest
-	// The fields below describe a request in progress at the last sample. If Suspended is set, its thread works for
+	// The fields below describe a request in progress, as of the last sample. If Suspended is set, its thread works for
 	// other requests at this moment. Otherwise Now is the thread's state, and Serving and Stack were read with it. If
-	// Waits is also set, one of the thread's fibers waited for the request at FiberAtNS (CLOCK_MONOTONIC in ns). Then
-	// Serving and Stack belong to this fiber.
+	// Waits is also set, one of the thread's fibers waited for the request at FiberAtNS (CLOCK_MONOTONIC in ns). In
+	// that case, Serving and Stack belong to this fiber.
 	Suspended bool
 	Waits     bool
 	FiberAtNS int64
@@ -26,44 +26,49 @@ type Request struct {
 	Stack     sampler.StackID
 }
 
-// A PastRequest is what is remembered of a request after its end.
+// A PastRequest is the data about a request that is kept after its end.
 type PastRequest struct {
 	// Work is the last known work.
 	Work   sampler.Work
 	Thread sampler.ThreadID
-	// FromNS and ToNS are the beginning and the end, CLOCK_MONOTONIC in ns. Each is the middle between a reading of
-	// the thread's stack with the request and one without it. If InProgress is set, ToNS is the time of the last
-	// sample. If AtLeast is set, the request took longer than ToNS − FromNS. It may have begun before its thread was
-	// first read, or ended while nothing was sampled. Or the samples since ToNS could not read whether it has ended.
+	// FromNS and ToNS are the beginning and the end, CLOCK_MONOTONIC in ns. Each is the middle between two readings of
+	// the thread's stack: one with the request and one without it. If InProgress is set, ToNS is the time of the last
+	// sample. If AtLeast is set, the request took longer than ToNS − FromNS, for one of three reasons. It may have
+	// begun before its thread was first read. It may have ended while nothing was sampled. Or the samples since ToNS
+	// could not read whether it has ended.
 	FromNS, ToNS int64
 	InProgress   bool
 	AtLeast      bool
-	// SlackNS is how much shorter or longer the request may be, in ns. It is half of the time between the two readings
-	// at the beginning and, once it has ended, also at the end.
+	// SlackNS is how much shorter or longer than measured the request may be, in ns. It is half of the time between the
+	// two readings around the beginning. If the request has ended, half of the time between the readings around the end
+	// is added.
 	SlackNS int64
-	// Late is set if a sample between BeforeNS and SinceNS of Work read the thread's stack without the time to search
-	// it for a request. So the begin is less certain than usual. Such requests tend to be long, so they are left out of
-	// an endpoint's Durations. Late is also set if the last samples before the end could not read whether the request
-	// has ended.
+	// Late is set if a sample between BeforeNS and SinceNS of Work read the thread's stack, but had no time to search
+	// it. The beginning of the request is then less certain than usual. Such requests tend to be long, so they are left
+	// out of an endpoint's Durations. Late is also set if the last samples before the end could not read whether the
+	// request has ended.
 	Late bool
-	// NS is the time of the request's threads by state. It lacks time before the measurement, time without samples,
-	// and time in which the request was suspended. A fiber that does not run has no state.
+	// NS is the time of the request's threads by state. It does not include time before the measurement, time without
+	// samples, and time in which the request was suspended: a fiber that does not run has no state.
 	NS [gvl.NumStates]int64
 	// FiberNS is the time in which a fiber waited for the request and no thread worked for the request, in ns.
 	FiberNS int64
 	// Peers are the peers for which the request waited longest in state io, the longest first. There are at most
-	// maxRequestPeers. If the request waited for more than maxSumPeers, the times can be too small.
+	// maxRequestPeers. If the request waited for more than maxSumPeers peers, the times can be too small.
 	Peers []PeerNS
-	// BlameNS is how long threads waited for the GVL while the request's thread held it, in thread·ns.
+	// BlameNS is how long threads waited for the GVL while the request's thread held it, in ns, added up over the
+	// waiting threads.
 	BlameNS int64
 }
 
 func (q *PastRequest) request() Request { return Request{PastRequest: *q} }
 
-// DurationNS returns how long the request lasted, in ns, to within SlackNS. If AtLeast is set, it is a lower bound.
+// DurationNS returns how long the request lasted, in ns. The error is at most SlackNS. If AtLeast is set, the result is
+// a lower bound.
 func (q *PastRequest) DurationNS() int64 { return max(q.ToNS-q.FromNS, 0) }
 
-// BeginSlackNS returns how far the begin may lie before or after FromNS. It is zero if the begin was not seen.
+// BeginSlackNS returns the possible error of FromNS, in ns: how far before or after it the request may have begun. It
+// is zero if the beginning was not seen.
 func (q *PastRequest) BeginSlackNS() int64 { return beginSlack(&q.Work) }
 
 func beginSlack(w *sampler.Work) int64 {
@@ -73,8 +78,9 @@ func beginSlack(w *sampler.Work) int64 {
 	return 0
 }
 
-// An Endpoint is a route or a job class over a time. Requests shorter than the time between two readings of stacks may
-// be missed, so all figures describe only the requests that were seen. AtLeast is set if too many were missed.
+// An Endpoint is a route or a class of jobs in a period. Requests shorter than the time between two readings of stacks
+// may be missed, so all figures describe only the requests that were seen. AtLeast is set if too many requests were
+// missed.
 type Endpoint struct {
 	// Kind and Name are as in sampler.Work. If Other is set, this Endpoint is the sum of all endpoints and requests
 	// for which there was no room.
@@ -83,11 +89,11 @@ type Endpoint struct {
 	Other bool
 	// Ended is the number of requests that were seen to end. Running is the number of requests in progress.
 	Ended, Running int
-	// Durations are the lengths of the requests that were seen to begin and to end. LongestNS is the longest of all
-	// requests. It is a lower bound if LongestAtLeast is set.
+	// Durations are the lengths of the requests whose beginning and end were seen. LongestNS is the length of the
+	// longest request. It is a lower bound if LongestAtLeast is set.
 	Durations gvl.Histogram
-	// Queued holds the times for which the requests waited before a thread took them. It lacks requests without
-	// X-Request-Start or X-Queue-Start.
+	// Queued has the times for which the requests waited before a thread took them. Requests without the header
+	// X-Request-Start or X-Queue-Start are not included, because their time is not known.
 	Queued         gvl.Histogram
 	LongestNS      int64
 	LongestAtLeast bool
@@ -98,16 +104,17 @@ type Endpoint struct {
 	FiberNS int64
 	Peers   []PeerNS
 	BlameNS int64
-	// PerSecond is Ended divided by the length of the period. If AtLeast is set, too many requests were missed. Then
-	// Ended and PerSecond are lower bounds, and Durations are only of the requests that were seen.
+	// PerSecond is Ended divided by the length of the period. If AtLeast is set, too many requests were missed: Ended
+	// and PerSecond are lower bounds, and Durations describes only the requests that were seen.
 	PerSecond float64
 	AtLeast   bool
 	brief     int        // how many ended requests were brief
 	begun     begunCount // of all endpoints together
 }
 
-// Slack is for several lengths with the error slackNS. It returns slackNS, or zero if the error is too small to be
-// shown. It is too small if the bounds of the shortest length, shortestNS, differ by less than a sixteenth.
+// Slack returns slackNS, the possible error of several lengths, or zero if this error is too small to be shown.
+// shortestNS is the shortest of the lengths. The error is too small if the two bounds of this length differ by less
+// than a sixteenth.
 func Slack(shortestNS, slackNS int64) int64 {
 	if _, vague := Length(shortestNS, slackNS); vague {
 		return slackNS
@@ -115,7 +122,8 @@ func Slack(shortestNS, slackNS int64) int64 {
 	return 0
 }
 
-// Slack returns how much the quantiles of Durations and LongestNS may be off, or zero if that is little.
+// Slack returns the possible error of LongestNS and of quantiles of Durations. It returns zero if the error is too
+// small to be shown.
 func (e *Endpoint) Slack() int64 {
 	if n, _ := e.Durations.Count(); n > 0 {
 		return Slack(e.Durations.Quantile(.5), e.SlackNS)
@@ -126,8 +134,8 @@ func (e *Endpoint) Slack() int64 {
 	return Slack(e.LongestNS, e.SlackNS)
 }
 
-// Length returns how to show a length between ns-slackNS and ns+slackNS. If these bounds differ by more than a
-// sixteenth, it returns the upper bound, and atMost is true.
+// Length returns the number with which texts show a length between ns-slackNS and ns+slackNS. If these bounds differ by
+// more than a sixteenth, it returns the upper bound, and atMost is true.
 func Length(ns, slackNS int64) (_ int64, atMost bool) {
 	if ns > 0 && 2*slackNS > (ns+slackNS)/gvl.PlainParts {
 		return ns + slackNS, true
@@ -135,8 +143,8 @@ func Length(ns, slackNS int64) (_ int64, atMost bool) {
 	return ns, false
 }
 
-// Seen reports whether a request of the endpoint was seen in this period. If not, the endpoint's NS belong to requests
-// that ended just before the period. Then shares of NS mean nothing.
+// Seen reports whether a request of the endpoint was seen in this period. If not, the endpoint's NS belongs to requests
+// that ended just before the period. Shares of NS then have no meaning.
 func (e *Endpoint) Seen() bool { return e.Other || e.Ended+e.Running > 0 }
 
 func (e *Endpoint) TotalNS() int64 {

@@ -9,25 +9,25 @@ import (
 )
 
 const (
-	// maxOpenRequests bounds the requests and jobs in progress that are followed separately. The time of all others is
-	// "other".
+	// maxOpenRequests limits the requests and jobs in progress that are followed separately. The time of all further
+	// ones is added up as "other".
 	maxOpenRequests = 4096
-	// maxEndedRequests bounds the ended requests that are remembered, the last ones: 4 MB, and 1 MB to find them.
+	// maxEndedRequests limits the ended requests that are remembered: the last ones, in 4 MB, and 1 MB to find them.
 	maxEndedRequests = 1 << 14
-	// maxRequestPeers bounds the reported peers of one request or endpoint: the ones with the most time. maxSumPeers
-	// bounds the peers whose time is summed up to find these.
+	// maxRequestPeers limits the reported peers of one request or endpoint: the peers with the most time. maxSumPeers
+	// limits the peers for which time is added up, to find the peers with the most time.
 	maxRequestPeers, maxSumPeers = 6, 16
-	// A request counts as ended if leftReadings samples of stacks in a row do not show it, and leftNS (in ns) have
+	// A request counts as ended if leftReadings consecutive samples of stacks do not show it, and leftNS (in ns) have
 	// passed. One sample is not enough, because reading a stack can fail.
 	leftReadings = 3
 	leftNS       = int64(100e6)
-	// suspendedNS replaces leftNS and leftReadings if the request's fiber can be suspended, so that samples do not
-	// show the request. It is in ns.
+	// suspendedNS is used in place of leftNS and leftReadings for a request on a fiber, in ns. Such a fiber can be
+	// suspended, and samples then do not show the request.
 	suspendedNS = int64(10e9)
 )
 
 // Requests follows the requests and jobs that threads work for (sampler.Serving). All time of a request, from its
-// beginning on, belongs to its last known endpoint. Requests is a Consumer. It is not safe for concurrent use.
+// beginning on, belongs to its last known endpoint. Requests is a gvl.Consumer. It is not safe for concurrent use.
 type Requests struct {
 	gvl.Ignore
 	dict    *sampler.Dictionary
@@ -43,20 +43,21 @@ type Requests struct {
 	ended     endedRequests
 	endpoints endpointSums
 	begun     begunRequests
-	// none sums up the time of threads while they worked for no request.
+	// none adds up the time in which threads worked for no request.
 	none           endpointSecond
 	leftOut        uint64
 	started        bool
 	firstNS, nowNS int64
 }
 
-// requestSlot is what a thread works for. q is nil if it works for no request, or if there is no room for it.
+// requestSlot is what a thread works for. q is nil if the thread works for no request, or if there is no room for the
+// request.
 type requestSlot struct {
 	thread sampler.ThreadID
 	work   sampler.WorkID
 	q      *openRequest
-	// over is the work that the thread has ended according to changes. Samples still show this work until they read
-	// the thread's stack again.
+	// over is the work that the thread has already ended, according to changes. Samples still show this work until they
+	// read the thread's stack again.
 	over sampler.WorkID
 	// left is the request last counted in Requests.leftOut.
 	left sampler.WorkNumber
@@ -68,8 +69,8 @@ type requestSlot struct {
 type openRequest struct {
 	Request
 	threads int // the number of threads that work for it
-	// readNS is when a sample last showed the request, and awayNS is when the last thread left it. readings counts the
-	// samples since awayNS.
+	// readNS is when a sample last showed the request. awayNS is when the last thread left it. readings is the number
+	// of samples since awayNS.
 	readNS, awayNS int64
 	readings       int
 	slackNS        int64 // by how much awayNS can be wrong
@@ -82,13 +83,13 @@ type openRequest struct {
 	going          bool // it is unsampled, and its thread still works for it
 	wait           fiberWait
 	peers          peerSums
-	// seconds are the request's sums by second, in order of time. They are added to an endpoint when the request has
-	// ended, or when there are too many of them.
+	// seconds are the request's sums for each second, in order of time. They are added to an endpoint when the request
+	// has ended, or when there are too many of them.
 	seconds []endpointSecond
 }
 
-// NewRequests returns the Requests of a stream whose IDs point into dict. It keeps the figures of endpoints second by
-// second. These figures go back keepNS, but at most maxEndpointSeconds.
+// NewRequests returns the Requests of a stream whose IDs point into dict. It keeps figures of endpoints for each second
+// of the last keepNS, but for at most maxEndpointSeconds seconds.
 func NewRequests(s *stream.Stream, dict *sampler.Dictionary, keepNS int64) *Requests {
 	r := &Requests{dict: dict, groups: PeerGroups{Dict: dict}, stream: s, open: make(map[sampler.WorkNumber]*openRequest), endpoints: newEndpointSums(keepNS)}
 	r.ended.at, r.begun.unfound = make(map[sampler.WorkNumber]int), make(map[sampler.ThreadID]int64)
@@ -96,16 +97,16 @@ func NewRequests(s *stream.Stream, dict *sampler.Dictionary, keepNS int64) *Requ
 	return r
 }
 
-// Keep makes the figures by second go back at least ns nanoseconds (see NewRequests). It never shortens this time.
-// Call it before the first sample.
+// Keep makes Requests keep the figures for each second of at least the last ns nanoseconds (see NewRequests). It never
+// shortens this time. Call it before the first sample.
 func (r *Requests) Keep(ns int64) {
 	if e := newEndpointSums(ns); len(e.recent) > len(r.endpoints.recent) {
 		r.endpoints = e
 	}
 }
 
-// LeftOut returns how many requests and jobs were not followed one by one, because too many were in progress. Their
-// time is in Endpoint.Other.
+// LeftOut returns how many requests and jobs were not followed separately, because too many were in progress. Their
+// time is in the Endpoint with Other set.
 func (r *Requests) LeftOut() uint64 { return r.leftOut }
 
 // Interval adds a thread's time to the request that the thread worked for.
@@ -133,8 +134,8 @@ func (r *Requests) Lock(i *gvl.LockInterval) {
 	r.charge(s, i.Thread, id, requestCharge{fromNS: i.FromNS, toNS: i.ToNS, waiters: i.Waiters})
 }
 
-// requestCharge is time that is added to a request: its time in one state, or time for which its thread kept others
-// waiting for the GVL (waiters is above 0).
+// requestCharge is time that is added to a request. It is the request's time in one state. If waiters is above 0, it is
+// time in which the request's thread made others wait for the GVL.
 type requestCharge struct {
 	fromNS, toNS int64
 	state        gvl.State
@@ -151,7 +152,8 @@ func (r *Requests) timeCharge(i *gvl.Interval) requestCharge {
 	return c
 }
 
-// charge adds a charge to the request with the given id. s is what the thread worked for in the last sample, or nil.
+// charge adds the charge c to the request with the given id. s is what the thread worked for in the last sample, or
+// nil.
 func (r *Requests) charge(s *requestSlot, thread sampler.ThreadID, id sampler.WorkID, c requestCharge) {
 	if id == 0 {
 		r.none.add(&c, c.toNS-c.fromNS)
@@ -215,7 +217,8 @@ func (r *Requests) begin(w sampler.Work, thread sampler.ThreadID, atNS int64) *o
 	return q
 }
 
-// away notes that no thread has worked for a request since atNS, so that Tick checks whether the request has ended.
+// away notes that no thread has worked for a request since atNS. From then on, Tick checks whether the request has
+// ended.
 func (r *Requests) away(q *openRequest, atNS int64) {
 	q.awayNS, q.readings = atNS, 0
 	if !q.leaving {
@@ -224,7 +227,7 @@ func (r *Requests) away(q *openRequest, atNS int64) {
 	}
 }
 
-// Ended notes that the thread of a slot has ended. So the thread has left its request.
+// Ended notes that the thread with a slot has ended, and so has left its request.
 func (r *Requests) Ended(slot int, atNS int64) {
 	if slot >= len(r.slots) {
 		return
@@ -303,8 +306,8 @@ func (r *Requests) Tick(k *gvl.Tick) {
 	}
 }
 
-// unread reports whether the sample could not read what a thread works for. Then the thread may still work for its
-// last request. On a full machine several consecutive samples may fail to read it.
+// unread reports whether the sample could not read what a thread works for. In this case the thread may still work for
+// its last request. On a machine without free CPUs, several consecutive samples may fail to read it.
 func (r *Requests) unread(s *requestSlot, t *sampler.Thread, k *gvl.Tick) bool {
 	q := s.q
 	if q == nil || q.done || k.Gap || t.Serving.Work != 0 || t.Quality&sampler.WorkUnknown == 0 || k.ToNS-q.readNS > suspendedNS {
@@ -314,7 +317,7 @@ func (r *Requests) unread(s *requestSlot, t *sampler.Thread, k *gvl.Tick) bool {
 	return true
 }
 
-// move sets a thread's work to the work that a sample shows.
+// move sets what a thread works for to the work that a sample shows.
 func (r *Requests) move(s *requestSlot, t *sampler.Thread, k *gvl.Tick) {
 	id := t.Serving.Work
 	if q := s.q; q != nil && !q.done {
@@ -367,7 +370,7 @@ func (r *Requests) move(s *requestSlot, t *sampler.Thread, k *gvl.Tick) {
 	s.q = q
 }
 
-// gone reports whether a request in Requests.leaving can be removed from there: it has ended, or a thread works for it
+// gone reports whether a request can be removed from Requests.leaving, because it has ended or a thread works for it
 // again. If it has ended, gone also moves it to the ended requests.
 func (r *Requests) gone(q *openRequest, atNS int64) bool {
 	if q.threads > 0 {
@@ -403,8 +406,9 @@ func (r *Requests) gone(q *openRequest, atNS int64) bool {
 	return true
 }
 
-// hasLeft reports whether a request without a thread has ended. readings is the number of readings of stacks since its
-// last thread left it, and sinceNS the time since then. fiber is true if the request is on a fiber that can be resumed.
+// hasLeft reports whether a request for which no thread works has ended. readings is the number of readings of stacks
+// since its last thread left it, and sinceNS is the time since then. fiber is true if the request is on a fiber that
+// can be resumed.
 func hasLeft(fiber bool, readings int, sinceNS int64) bool {
 	if fiber {
 		return sinceNS > suspendedNS
@@ -412,7 +416,7 @@ func hasLeft(fiber bool, readings int, sinceNS int64) bool {
 	return readings >= leftReadings && sinceNS >= leftNS
 }
 
-// stands fills in x, which is the request q or a copy of it: the end, slack and progress, by what is known at atNS.
+// stands sets the end, the slack and the progress of x, by what is known at atNS. x is the request q or a copy of it.
 func (x *Request) stands(q *openRequest, atNS int64) {
 	if q.hasEnded() && q.awayNS <= atNS {
 		x.ToNS, x.AtLeast = max(q.awayNS, x.FromNS), x.AtLeast || q.cut
@@ -430,7 +434,7 @@ func (x *Request) stands(q *openRequest, atNS int64) {
 	}
 }
 
-// hasEnded reports whether the request counts as ended, although it may come back.
+// hasEnded reports whether the request counts as ended. A thread may still work for it again later.
 func (q *openRequest) hasEnded() bool {
 	return q.threads == 0 && !q.going && (!q.fiber && !q.Waits || q.wait.lacking > 0)
 }

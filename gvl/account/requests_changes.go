@@ -6,12 +6,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// roundedNS limits how far the times of changes are rounded, in ns.
+// roundedNS limits by how much the times of changes are rounded, in ns.
 const roundedNS = 1000
 
-// afterOthers raises a request's BeforeNS, because a request cannot begin before its thread has ended other work. The
-// new value is the last such end before SinceNS that changes report. The loop skips the change at the begin of the
-// request itself, whose time beginOf returns.
+// afterOthers raises a request's BeforeNS, the time before which it has not begun: a request cannot begin before its
+// thread has ended other work. The new value is the last end of other work before SinceNS that changes report. The loop
+// skips the change at the beginning of the request itself, whose time beginOf returns.
 func afterOthers(s *stream.Stream, w *sampler.Work, thread sampler.ThreadID) {
 	own := beginOf(w, 0)
 	for left := w.BeforeNS; w.BeforeNS > 0 && left != 0 && left <= w.SinceNS; left, _ = s.LeftWork(thread, left+1) {
@@ -21,7 +21,7 @@ func afterOthers(s *stream.Stream, w *sampler.Work, thread sampler.ThreadID) {
 	}
 }
 
-// beginOf returns when a request began, or atNS if that is not known.
+// beginOf returns when a request began, or atNS if the beginning is not known.
 func beginOf(w *sampler.Work, atNS int64) int64 {
 	switch {
 	case w.SinceNS > 0 && w.BeforeNS > 0 && w.BeforeNS <= w.SinceNS:
@@ -45,15 +45,16 @@ func (r *Requests) over(s *requestSlot, t *sampler.Thread) bool {
 	return s.over != 0 && s.over == t.Serving.Work
 }
 
-// setNow sets the Now of a request that no sample has shown (unsampled). It leaves other requests alone. q may be nil.
+// setNow sets the field Now of a request that no sample has shown (unsampled). It does not change other requests. q may
+// be nil.
 func setNow(q *openRequest, now gvl.ThreadState) {
 	if q != nil && q.unsampled {
 		q.Now = now
 	}
 }
 
-// leftRequest returns when a thread left a request according to changes, and by how much this time can be wrong, in ns.
-// Both are zero if no change shows that the thread has left it.
+// leftRequest returns when a thread left a request according to changes, and the possible error of this time, in ns.
+// Both are zero if no change shows that the thread has left the request.
 func leftRequest(s *stream.Stream, q *openRequest, thread sampler.ThreadID) (atNS, slackNS int64) {
 	fromNS := max(q.readNS, q.FromNS+1)
 	left, exact := s.LeftWork(thread, fromNS)

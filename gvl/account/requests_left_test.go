@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestRequestEndsWhenLeft: a request ends when its thread returns to where it waits for work. It does not end in the
-// middle between two samples.
+// TestRequestEndsWhenLeft: a request ends when its thread returns to the place where it waits for work. The end is this
+// time, not the middle between two samples.
 func TestRequestEndsWhenLeft(t *testing.T) {
 	dict := sampler.NewDictionary()
 	m := newFolded(gvltest.ProcOf(sampler.EraSched), dict)
@@ -49,8 +49,8 @@ func TestRequestEndsWhenLeft(t *testing.T) {
 	}
 }
 
-// TestRequestsBetweenSamples: changes show requests that begin and end between two samples: their lengths, and the
-// states of their thread. The thread may begin the next request at once.
+// TestRequestsBetweenSamples: a request that begins and ends between two samples is known from changes, with its length
+// and the states of its thread. The thread may begin the next request at once.
 func TestRequestsBetweenSamples(t *testing.T) {
 	dict := sampler.NewDictionary()
 	m := newFolded(gvltest.ProcOf(sampler.EraSched), dict)
@@ -112,8 +112,8 @@ func TestRequestsBetweenSamples(t *testing.T) {
 	}
 }
 
-// TestRequestOverBetweenReadings: while stacks are not read, samples repeat the request of the last reading. If changes
-// show that this request has ended and another request has begun, the other request is running.
+// TestRequestOverBetweenReadings: samples that do not read stacks repeat the request of the last reading. If changes
+// show that this request has ended and another one has begun, the new request counts as running.
 func TestRequestOverBetweenReadings(t *testing.T) {
 	dict := sampler.NewDictionary()
 	m := newFolded(gvltest.ProcOf(sampler.EraSched), dict)
@@ -171,9 +171,9 @@ func TestRequestOverBetweenReadings(t *testing.T) {
 	}
 }
 
-// TestRequestLeftBeforeChanges: the first change of a thread shows that it has begun another request. The end of the
-// request before is not known. It is set to the middle between the last reading of this request and the begin of the
-// next. SlackNS says how wrong the length can be.
+// TestRequestLeftBeforeChanges: the first change of a thread shows that it has begun another request. No change shows
+// the end of the request before. Its end is set to the middle between its last reading and the beginning of the next
+// request. SlackNS is the possible error of the length.
 func TestRequestLeftBeforeChanges(t *testing.T) {
 	dict := sampler.NewDictionary()
 	m := newFolded(gvltest.ProcOf(sampler.EraSched), dict)

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestOnlyWhatWasSeen: a long request gets another name while it runs. stat has no row for the old name, although a
-// part of the request's time is counted for it.
+// TestOnlyWhatWasSeen: a long request gets another name while it runs. ddtop stat has no row for the old name, although
+// a part of the request's time was counted under it.
 func TestOnlyWhatWasSeen(t *testing.T) {
 	dict := sampler.NewDictionary()
 	m := newFolded(gvltest.ProcOf(sampler.EraSched), dict)

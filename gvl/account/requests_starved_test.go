@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestLengthsOnAFullMachine: at 20 to 30 readings per second, each quantile of a route's lengths is right to within the
-// bound shown beside it. This also holds if some readings lack requests.
+// TestLengthsOnAFullMachine: without a free CPU, ddtop reads stacks only 20 to 30 times per second. Each quantile of a
+// route's lengths is still right to within the bound shown beside it, even if some readings lack requests.
 func TestLengthsOnAFullMachine(t *testing.T) {
 	const ms = int64(gvltest.MS)
 	routes := []struct {

@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// servers gives the threads of a stream requests, as a reader does. The request of a thread changes only when its stack
-// is read.
+// servers assigns requests to the threads of a stream, as a reader does. The request of a thread changes only when its
+// stack is read.
 type servers struct {
 	rng  *rand.Rand
 	dict *sampler.Dictionary
@@ -66,8 +66,8 @@ func (v *servers) turn(id sampler.ThreadID, atNS int64) {
 }
 
 // TestRequestsAddUp: for every stream, the times of all endpoints and of threads without a request add up to the time
-// of all threads, to the ns. The same holds for the blame. The times of windows that follow each other add up to the
-// whole.
+// of all threads, to the ns. The waiting time charged to endpoints adds up in the same way. The times of consecutive
+// windows add up to the time of the whole.
 func TestRequestsAddUp(t *testing.T) {
 	for seed := range uint64(24) {
 		dict := sampler.NewDictionary()
@@ -245,8 +245,8 @@ func (y *requestStory) work(n sampler.WorkNumber, endpoint string) sampler.Work 
 }
 
 // TestConnectionsOfAPoolAreOnePeer: all connections to a remote end are one peer, whichever connection of a pool a
-// request has. If ddtop learns more about the remote end later, it stays the same peer. The newest connection stands
-// for all.
+// request uses. If ddtop learns more about the remote end later, it is still the same peer. The newest connection
+// represents all.
 func TestConnectionsOfAPoolAreOnePeer(t *testing.T) {
 	y := newRequestStory()
 	pool := func(local, process string) sampler.PeerID {
@@ -263,8 +263,8 @@ func TestConnectionsOfAPoolAreOnePeer(t *testing.T) {
 	}
 }
 
-// TestRequestFromBeginToEnd: the whole request has the route that is known last. Its begin and end are in the middle
-// between a reading with it and a reading without it.
+// TestRequestFromBeginToEnd: the whole request has the route that is known last. Its beginning and its end are each in
+// the middle between a reading with the request and a reading without it.
 func TestRequestFromBeginToEnd(t *testing.T) {
 	y := newRequestStory()
 	y.ticks(5)
@@ -307,9 +307,9 @@ func TestRequestFromBeginToEnd(t *testing.T) {
 	}
 }
 
-// TestRequestsShorterThanReadings: a request that only one reading shows took up to twice the interval between
-// readings. The length of any request is known to within this interval. It is shown without a bound if the interval is
-// a small part of it.
+// TestRequestsShorterThanReadings: if only one reading shows a request, the request took up to twice the interval
+// between readings. The possible error of any length is this interval. A length is shown without a bound if the
+// interval is a small part of it.
 func TestRequestsShorterThanReadings(t *testing.T) {
 	y := newRequestStory()
 	y.ticks(5)
@@ -335,7 +335,8 @@ func TestRequestsShorterThanReadings(t *testing.T) {
 	}
 }
 
-// TestRequestSeenWithoutStack: a request that only lock ticks show took at most twice the interval between them.
+// TestRequestSeenWithoutStack: if only lock ticks show a request, it took at most twice the interval between lock
+// ticks.
 func TestRequestSeenWithoutStack(t *testing.T) {
 	y := newRequestStory()
 	y.ticks(5)
@@ -351,8 +352,9 @@ func TestRequestSeenWithoutStack(t *testing.T) {
 	}
 }
 
-// TestRequestsWithoutEdges: if a request began before the first sample or ended in a gap, its length is a lower bound.
-// If it ends with its thread, its length is known. A request on both sides of a gap went on through the gap.
+// TestRequestsWithoutEdges: if a request began before the first sample or ended in a gap of the samples, its length is
+// a lower bound. If it ends with its thread, its length is known. If it is seen on both sides of a gap, it also lasted
+// during the gap.
 func TestRequestsWithoutEdges(t *testing.T) {
 	y := newRequestStory()
 	early := y.work(1, "GET early")
@@ -403,8 +405,8 @@ func TestRequestDiedInGap(t *testing.T) {
 	}
 }
 
-// TestRequestsThatComeBack: one failed reading does not end a request. A request on a fiber is suspended while its
-// thread works for another request.
+// TestRequestsThatComeBack: one failed reading does not end a request. If the thread of a request on a fiber works for
+// another request, the first one counts as suspended, not as ended.
 func TestRequestsThatComeBack(t *testing.T) {
 	y := newRequestStory()
 	w := y.work(1, "GET a")
@@ -451,8 +453,8 @@ func TestRequestsBlame(t *testing.T) {
 	}
 }
 
-// TestRequestsOfLyingTimes: a recording can give a request any number as its begin. The request then gets no more time
-// than is possible, and no seconds of other requests.
+// TestRequestsOfLyingTimes: a damaged recording can have any number as the beginning of a request. The request then
+// gets no more time than is possible, and no seconds of other requests.
 func TestRequestsOfLyingTimes(t *testing.T) {
 	y := newRequestStory()
 	y.ticks(5)
@@ -502,7 +504,7 @@ func TestRequestsOfLyingTimes(t *testing.T) {
 	}
 }
 
-// TestRequestsLimits: requests and endpoints beyond the limits count as other. None of their time is lost.
+// TestRequestsLimits: requests and endpoints beyond the limits are counted as "other". None of their time is lost.
 func TestRequestsLimits(t *testing.T) {
 	y := newRequestStory()
 	ids := make([]sampler.ThreadID, maxOpenRequests+10)
@@ -563,8 +565,8 @@ func sum(ns [gvl.NumStates]int64) (total int64) {
 	return total
 }
 
-// TestLargestPeersAreKept: the result names the peers with the most time, not the first peers. The time of a peer is
-// never too high. If there are few peers, it is exact.
+// TestLargestPeersAreKept: the result names the peers with the most time, not the peers that came first. The time of a
+// peer is never too high. If there are few peers, it is exact.
 func TestLargestPeersAreKept(t *testing.T) {
 	const large = 1000
 	random := rand.New(rand.NewPCG(1, 2))
@@ -602,8 +604,8 @@ func TestLargestPeersAreKept(t *testing.T) {
 	}
 }
 
-// TestAgesSayTheirUncertainty: an age has the bounds that are known. A request that was just seen began after the
-// reading before. While the longest request is in progress, its length is a lower bound.
+// TestAgesSayTheirUncertainty: an age of a request is shown with its known bounds. A request that was first seen just
+// now began after the reading before. While the longest request is in progress, its length is a lower bound.
 func TestAgesSayTheirUncertainty(t *testing.T) {
 	y := newRequestStory()
 	y.ticks(5)
@@ -631,9 +633,9 @@ func TestAgesSayTheirUncertainty(t *testing.T) {
 	}
 }
 
-// TestRequestsFoundLate: if a reader has no time to look for requests, it reads only stacks. A request that begins
-// meanwhile is found late, so its age is uncertain by this time. Its length does not count, because shorter requests
-// may have ended before they could be found.
+// TestRequestsFoundLate: if a reader has no time to search stacks for requests, it only reads the stacks. A request
+// that begins in this time is found late, so its age is uncertain by this time. Its length is not counted, because
+// shorter requests may have ended before they could be found.
 func TestRequestsFoundLate(t *testing.T) {
 	y := newRequestStory()
 	y.ticks(5)

@@ -45,13 +45,13 @@ func (r *Requests) now(fn func(*openRequest) bool) []Request {
 	return out
 }
 
-// named returns the request with the route that is known now.
+// named returns the request x under the route that is known now.
 func (x Request) named(routes map[string]string) Request {
 	x.Work.Endpoint = keyOf(&x.Work).named(routes).name
 	return x
 }
 
-// sumsByPeer returns the peers with the most time. Only a limited number of peers are kept apart. The others share a
+// sumsByPeer returns the peers with the most time. Only a limited number of peers are distinguished. The others share a
 // group without a name, which is left out.
 func (r *Requests) sumsByPeer(sums peerSums) []PeerNS {
 	var out []PeerNS
@@ -63,8 +63,8 @@ func (r *Requests) sumsByPeer(sums peerSums) []PeerNS {
 	return out
 }
 
-// pending calls fn with the latest time of requests in progress. The stream has not settled this time yet, because the
-// next reading of a stack can still change it (Stream.Pending).
+// pending calls fn with the latest time of requests in progress. The stream has not settled this time yet: the next
+// reading of a stack can still change its state (Stream.Pending).
 func (r *Requests) pending(fn func(*openRequest, *requestCharge)) {
 	one := func(s *requestSlot) func(*gvl.Interval) {
 		return func(i *gvl.Interval) {
@@ -89,8 +89,8 @@ func compareRequests(a, b Request) int {
 	return cmp.Or(cmp.Compare(a.FromNS, b.FromNS), cmp.Compare(a.Work.Number, b.Work.Number))
 }
 
-// At returns the remembered requests that were in progress at an earlier time, the oldest first. Each is returned as
-// it is now, or as it was at its end, so NS also holds time after atNS.
+// At returns the remembered requests that were in progress at an earlier time, the oldest first. Each request is
+// returned in its present form, or as it was at its end. So NS also has time after atNS.
 func (r *Requests) At(atNS int64) []Request {
 	out := r.now(func(q *openRequest) bool { return q.FromNS <= atNS && (!q.hasEnded() || q.awayNS > atNS) })
 	r.ended.visit(func(q *PastRequest) {
@@ -102,7 +102,7 @@ func (r *Requests) At(atNS int64) []Request {
 	return out
 }
 
-// Last returns the remembered request that ended last before a time, or nil.
+// Last returns the remembered request with the latest end before a time, or nil.
 func (r *Requests) Last(atNS int64) *Request {
 	var last Request
 	later := func(q *PastRequest) bool {
@@ -173,8 +173,8 @@ func (e *endedRequests) visit(fn func(*PastRequest)) {
 	}
 }
 
-// Longest returns the n longest requests and jobs that are remembered, the longest first. The caller owns the slice. A
-// request that a thread has just left is among them, even if it may still go on.
+// Longest returns the n longest requests and jobs that are remembered, the longest first. The caller owns the slice. It
+// includes a request that a thread has just left, even if a thread may still return to it.
 func (r *Requests) Longest(n int) []Request {
 	all := r.now(func(*openRequest) bool { return true })
 	r.ended.visit(func(q *PastRequest) { all = append(all, q.request().named(r.dict.Routes())) })

@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Totals is one listed thread's totals so far.
+// Totals are the totals so far of one thread that is listed now.
 type Totals struct {
 	Thread sampler.ThreadID
 	Ractor sampler.RactorID
@@ -22,7 +22,7 @@ type Totals struct {
 	NoCPU      report.StatNoCPU
 }
 
-// Thread returns one listed thread's totals so far.
+// Thread returns the totals so far of a thread that is listed now.
 func (a *Account) Thread(id sampler.ThreadID) (t Totals, ok bool) {
 	slot, ok := a.stream.SlotOf(id)
 	if !ok {
@@ -35,8 +35,8 @@ func (a *Account) Thread(id sampler.ThreadID) (t Totals, ok bool) {
 	}, true
 }
 
-// upToNow returns a copy of a listed thread's totals, with its unsettled time and its wait in progress added. The
-// result open is the number of waits in progress: 0 or 1.
+// upToNow returns a copy of a listed thread's totals. It adds the time whose state is not final yet, and the wait in
+// progress. open is the number of waits in progress: 0 or 1.
 func (a *Account) upToNow(t *threadTotals) (v threadTotals, open int64) {
 	v = *t
 	a.stream.Pending(v.id, v.add)
@@ -52,7 +52,7 @@ func (a *Account) statWaits(ns *[gvl.NumWaitKinds]int64, after *[gvl.NumStates]i
 		QueueNS: ns[gvl.WaitQueue], HandoverNS: ns[gvl.WaitHandover], YieldNS: ns[gvl.WaitYield], CPUSlotNS: ns[gvl.WaitCPUSlot],
 		InProgress: open, AfterNS: report.StatesOf(*after),
 	}
-	// The kernel's counters are not read exactly when waits begin and end, so delay can be too large.
+	// The kernel's counters are not read exactly when waits begin and end, so delay can be longer than the waits.
 	w.RunDelayNS = min(delay, w.QueueNS+w.HandoverNS+w.YieldNS+w.CPUSlotNS)
 	if a.sampledSteps > 0 {
 		w.ResolutionNS = a.sampledNS / a.sampledSteps
@@ -67,7 +67,8 @@ func (a *Account) statWaits(ns *[gvl.NumWaitKinds]int64, after *[gvl.NumStates]i
 	return w
 }
 
-// Stat returns the totals so far, whatever their quality. Measure.Stat leaves out figures below their least quality.
+// Stat returns the totals so far, whatever their quality. Measure.Stat differs: it leaves out figures that are computed
+// from too few samples.
 func (a *Account) Stat() report.Stat {
 	a.stream.SettleLocks()
 	window := a.lastNS - a.startNS
@@ -139,8 +140,8 @@ func (a *Account) statThreads(s *report.Stat) {
 	sorting.By(s.GVL, func(x, y report.StatGVL) int { return cmp.Compare(x.Ractor, y.Ractor) })
 }
 
-// noCPU returns the time in each state in which the thread had no CPU. It is at most the time in the state. Without
-// this limit it could be longer, because states begin and end between the readings of the counters.
+// noCPU returns, for each state, the time in which the thread had no CPU. It is limited to the whole time in the state.
+// Without this limit it could be longer, because states begin and end between the readings of the counters.
 func (t *threadTotals) noCPU() report.StatNoCPU {
 	part := func(s gvl.State) int64 { return min(t.noCPUNS[s], t.ns[s]) }
 	return report.StatNoCPU{Running: part(gvl.Running), GC: part(gvl.GC), Native: part(gvl.Native)}
@@ -220,11 +221,11 @@ func (a *Account) statProcess(s *report.Stat) {
 	}
 }
 
-// Alloc returns what was allocated in the stream, by class.
+// Alloc returns what was allocated during the stream, by class.
 func (a *Account) Alloc() report.StatAlloc { return AllocOf(a.firstClasses, a.lastClasses) }
 
-// pressureOf returns the growth between two readings. It is empty if one reading is of the process's cgroup and the
-// other one of the whole machine (Source).
+// pressureOf returns the growth of the pressure between two readings. The result is empty if the readings have
+// different Sources: one is about the process's cgroup, the other about the whole machine.
 func pressureOf(first, last *sampler.Pressure) report.StatPressure {
 	if first.Source != last.Source {
 		return report.StatPressure{Source: sampler.PressureNone.String()}

@@ -9,14 +9,15 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxStatEndpoints and maxStatRunning bound the lists of a Stat: the endpoints with the most time, and the oldest
-// requests in progress.
+// maxStatEndpoints and maxStatRunning limit the lists of a Stat. These lists have the endpoints with the most time, and
+// the oldest requests in progress.
 const (
 	maxStatEndpoints = 100
 	maxStatRunning   = 500
 )
 
-// ServingOf returns what a thread works for at a time, CLOCK_MONOTONIC in ns. ok is false if it works for nothing.
+// ServingOf returns what a thread works for at a time, CLOCK_MONOTONIC in ns. ok is false if it works for no request or
+// job.
 func ServingOf(s sampler.Serving, atNS int64, dict *sampler.Dictionary) (out report.StatServing, ok bool) {
 	if s == (sampler.Serving{}) || dict == nil {
 		return report.StatServing{}, false
@@ -86,7 +87,7 @@ func (r *Requests) Stat(waitedNS int64, match func(endpoint string) bool) report
 	return out
 }
 
-// statFibers counts the fibers of a reading, and the requests among them that match chooses.
+// statFibers counts the fibers in a reading, and the requests that they wait for and that match chooses.
 func (r *Requests) statFibers(look *sampler.Fibers, ageNS int64, match func(endpoint string) bool) *report.StatFibers {
 	out := &report.StatFibers{Waiting: len(look.List), AgeNS: ageNS, LookNS: look.ReadNS, Cut: look.Cut}
 	for i := range look.List {

@@ -11,24 +11,24 @@ import (
 )
 
 const (
-	// leastRequests is the least number of ended requests for a prediction. With fewer, a mean says little.
+	// leastRequests is the number of ended requests that a prediction needs. With fewer requests, a mean says little.
 	leastRequests = 20
-	// leastSeen is a condition for a prediction. At least this part of the time in which the pool's threads had the
-	// GVL must belong to requests that ddtop saw.
+	// leastSeen is a condition for a prediction. Of the time in which the pool's threads held the GVL, at least this
+	// part must belong to requests that ddtop saw.
 	leastSeen = .25
-	// oneThreadHeld is for pools of one thread. There is no prediction if a request has the GVL for a larger part of
-	// its time. Then more threads would soon wait for each other, and the cost of a hand-over of the GVL cannot be
-	// measured with one thread.
+	// oneThreadHeld is for pools of one thread. If a request holds the GVL for a larger part of its time, there is no
+	// prediction. With more threads, they would soon wait for each other, and one thread does not show the cost of a
+	// hand-over of the GVL.
 	oneThreadHeld = .3
-	// maxForeign limits effects that the model does not include, such as waits for locks. There is no prediction if
-	// one of them takes a larger share of the requests' time, or of the time with the GVL.
+	// maxForeign limits effects that the model does not include, such as waits for locks. If one of them takes a larger
+	// share of the requests' time, or of the time with the GVL, there is no prediction.
 	maxForeign = .15
 	// slowRoute and fewRequests are shares. There is no prediction if one route takes at least slowRoute of all time
-	// with less than fewRequests of the requests.
+	// but has less than fewRequests of the requests.
 	slowRoute, fewRequests = .5, .1
-	// The predicted curve goes up to twice the present number of threads, at least up to leastCurve, and at most up to
-	// maxThreads. If the GVL is in use for more than saturated of the time, more threads change little. Then the curve
-	// goes at least up to saturatedCurve, to show this.
+	// The predicted curve goes up to twice the present number of threads. Its end is at least leastCurve and at most
+	// maxThreads. If the GVL is in use for more than saturated of the time, more threads change little. To show this,
+	// the curve then goes at least up to saturatedCurve.
 	leastCurve, saturatedCurve, maxThreads = 8, 16, 64
 	saturated                              = .8
 )
@@ -47,7 +47,7 @@ func Of(s *report.Stat) *report.StatCapacity {
 	}
 	part := work.of(&sum, s.GVL[0].UnheldNS)
 	// A thread that serves no requests can have a fitting name, such as Puma's reactor. Its time must not count. So
-	// limit the time to what the given number of threads can have.
+	// limit the time to the total that the given number of threads can have.
 	rest := int64(threads)*s.DurationNS - part.held - part.waiting - part.contended
 	part.outside = min(part.outside, max(rest, 0))
 	total := part.held + part.outside + part.waiting
@@ -102,8 +102,8 @@ type poolTime struct {
 
 func (p *poolTime) held() int64 { return p.ns.Running + p.ns.Stalled + p.ns.GC }
 
-// poolTimes returns the time of the server's threads in pool, and the time in which all other threads had the GVL in
-// others. pool includes the server's own work before and after the application's part of a request.
+// poolTimes returns two times: pool is the time of the server's threads, and others is the time in which all other
+// threads held the GVL. pool includes the server's own work before and after the application's part of a request.
 func poolTimes(s *report.Stat) (pool poolTime, others int64) {
 	word := serverThreads[s.Queues.Pools[0].Kind]
 	ns := pool.ns.Array()
@@ -125,29 +125,30 @@ func poolTimes(s *report.Stat) (pool poolTime, others int64) {
 	return pool, others
 }
 
-// parts is the time of all requests of the measurement by its use, in ns.
+// parts is the time of all requests of the measurement, divided by what it was used for, in ns.
 type parts struct {
-	// held is time with the GVL, including the server's own work for a request. waiting is time waiting for the GVL.
+	// held is time with the GVL, including the server's own work for a request. waiting is the time of waits for the
+	// GVL.
 	held, waiting int64
-	// outside is the time that requests need without the GVL, independent of other requests.
+	// outside is the time that requests need without the GVL, whatever other requests do.
 	outside int64
-	// contended is the time in which requests waited for a lock, or were ready without the GVL and without a CPU.
-	// Other requests have the lock or the CPU, so with one thread there is almost none.
+	// contended is the time in which requests waited for a lock, or were ready without the GVL and without a CPU. Other
+	// requests have the lock or the CPU in this time, so with one thread there is almost no such time.
 	contended int64
 }
 
-// of estimates the time of all requests, including those that ddtop did not see. r is the time of the requests that it
-// saw. unheld is the time in which threads waited for the GVL and no thread held it, in ns.
+// of estimates the time of all requests, including the requests that ddtop did not see. r is the time of the requests
+// that it saw. unheld is the time in which threads waited for the GVL and no thread held it, in ns.
 func (p *poolTime) of(r *requests, unheld int64) parts {
-	// All time with the GVL, divided by the seen requests' time with it, is the factor from seen requests to all. This
-	// holds because threads without a request almost never have the GVL. In other states, a thread may just wait for a
-	// request.
+	// The factor from seen requests to all requests is the time of all threads with the GVL, divided by the seen
+	// requests' time with it. This is right because threads without a request almost never hold the GVL. In other
+	// states, a thread may just wait for a request.
 	missed := max(gvl.Ratio(p.held(), r.held()), 1)
 	all, seen := p.ns.Array(), r.ns.Array()
 	ns := func(state gvl.State) int64 { return min(int64(float64(seen[state])*missed), all[state]) }
 	native := ns(gvl.Native)
-	// delay also has the time in which a thread was woken to take the GVL but got no CPU. No thread holds the GVL
-	// then, so unheld has this time, too. Subtract it, because it is not work outside the GVL.
+	// delay also includes the time in which a thread was woken to take the GVL but got no CPU. No thread holds the GVL
+	// in this time, so unheld includes it, too. Subtract it, because it is not work outside the GVL.
 	starved := min(native, max(p.delay-p.noCPU-unheld, 0))
 	return parts{
 		held: p.held(), waiting: p.ns.Waiting,
@@ -156,7 +157,7 @@ func (p *poolTime) of(r *requests, unheld int64) parts {
 	}
 }
 
-// workOf returns what the only pool serves: "request" or "job".
+// workOf returns the word for what the only pool of threads serves: "request" or "job".
 func workOf(s *report.Stat) string {
 	if s.Queues.Pools[0].Kind == sampler.PoolPuma.String() {
 		return "request"
@@ -164,7 +165,8 @@ func workOf(s *report.Stat) string {
 	return "job"
 }
 
-// poolSize returns the number of threads of the only pool, or 0 if it is not known or there are several pools.
+// poolSize returns the number of threads of the only pool. It is 0 if this number is not known, or if there are several
+// pools.
 func poolSize(s *report.Stat) (threads int) {
 	if s.Queues == nil {
 		return 0
@@ -172,8 +174,8 @@ func poolSize(s *report.Stat) (threads int) {
 	for _, p := range s.Queues.Pools {
 		size := p.Max
 		if p.Kind == sampler.PoolSidekiq.String() {
-			// Sidekiq starts all its threads at once, and a new one for each that dies (Sidekiq 5 to 8,
-			// lib/sidekiq/manager.rb).
+			// Sidekiq starts all its threads at once. If one dies, it starts a new one (Sidekiq 5 to 8,
+			// lib/sidekiq/manager.rb). So the number of threads is the size of the pool.
 			size = p.Threads
 		}
 		if threads != 0 || size == nil || *size < 1 || *size > 1<<10 {
@@ -211,14 +213,14 @@ func sumOf(s *report.Stat) (r requests) {
 	return r
 }
 
-// held returns the time with the GVL, in ns.
+// held returns how long the requests held the GVL, in ns.
 func (r *requests) held() int64 { return r.ns.Running + r.ns.Stalled + r.ns.GC }
 
 // blocked returns the time in which requests waited for other threads of the program, in ns.
 func (r *requests) blocked() int64 { return r.ns.Lock + r.ns.Parked }
 
-// obstacle returns why the model does not fit the process, or "". others is the share of the time in which threads
-// without a request had the GVL.
+// obstacle returns why the model does not fit the process, or "" if it fits. others is the share of the time in which
+// threads without a request held the GVL.
 func obstacle(s *report.Stat, r *requests, part *parts, others float64) string {
 	total := r.ns.Sum()
 	short := shortOfCPU(s)
@@ -247,7 +249,7 @@ func obstacle(s *report.Stat, r *requests, part *parts, others float64) string {
 	return slowAlone(r)
 }
 
-// slowAlone returns a text if one route takes most of the time in few requests, or else "".
+// slowAlone returns a text if one route has most of the time but few of the requests. Otherwise it returns "".
 func slowAlone(r *requests) string {
 	e, share := r.slowest, gvl.Ratio(r.slowest.NS.Sum(), r.ns.Sum())
 	if share < slowRoute || float64(e.Ended) >= fewRequests*float64(r.ended) {
@@ -261,7 +263,7 @@ func slowAlone(r *requests) string {
 		units.Plural(e.Ended, r.work, r.work+"s"), r.ended)
 }
 
-// shortOfCPU returns the least share of the time with the GVL in which the holder had no CPU.
+// shortOfCPU returns a lower bound of the share of the time with the GVL in which the holder had no CPU.
 func shortOfCPU(s *report.Stat) float64 {
 	var without, held int64
 	for i := range s.Threads {
@@ -276,7 +278,7 @@ func shortOfCPU(s *report.Stat) float64 {
 	return gvl.Ratio(without, held)
 }
 
-// majorFaultsPerSecond is the rate of major page faults from which on a process waits for its memory.
+// majorFaultsPerSecond is a rate of major page faults. A process with this rate or more waits for its memory.
 const majorFaultsPerSecond = 50
 
 func swaps(s *report.Stat) bool {

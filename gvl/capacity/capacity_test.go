@@ -11,18 +11,19 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// server is a server that is simulated event by event. Its threads hold one GVL in the order of arrival, each at most
-// for a time slice. They spend the rest of a request outside the GVL.
+// server is a server that is simulated event by event. Its threads hold one GVL in the order of arrival, each for at
+// most a time slice. All other time of a request is outside the GVL.
 type server struct {
 	threads int
-	// hold and outside draw the lengths of the parts of a request, in ms. A request has parts of both.
+	// hold and outside return random lengths in ms, for one hold of the GVL and for one time outside it. A request has
+	// as many of each as parts says.
 	hold, outside func(*rand.Rand) float64
 	parts         int
-	// handover is how long no thread holds the GVL after a hold, if a thread waits for it, in ms.
+	// handover is the time after a hold in which no thread holds the GVL although a thread waits for it, in ms.
 	handover float64
 }
 
-// outcome is what the simulation measured, in ms.
+// outcome is what the simulation of a server measured. Times are in ms.
 type outcome struct {
 	requests                     int
 	length, held, outside, waits float64
@@ -75,7 +76,7 @@ func (s server) run(seed uint64, requests int) (o outcome) {
 	return o
 }
 
-// stat returns what ddtop would measure of this outcome.
+// stat returns the report that ddtop would make if it had measured this outcome.
 func (o outcome) stat(threads int64) *report.Stat {
 	ns := func(ms float64) int64 { return int64(ms * 1e6) }
 	var states [gvl.NumStates]int64
@@ -98,7 +99,7 @@ func uniform(ms float64) func(*rand.Rand) float64 {
 	return func(r *rand.Rand) float64 { return 2 * ms * r.Float64() }
 }
 
-// mixed draws lengths that are mostly short, and long in one of ten cases.
+// mixed returns random lengths that are mostly short. One in ten is long.
 func mixed(ms float64) func(*rand.Rand) float64 {
 	return func(r *rand.Rand) float64 {
 		if r.IntN(10) == 0 {
@@ -109,8 +110,8 @@ func mixed(ms float64) func(*rand.Rand) float64 {
 }
 
 // TestPredictionsOfSimulatedServers: from a measurement with one number of threads, ddtop predicts the throughput with
-// other numbers, to within a tenth. Only a simulation can test many lengths of holds without other processes on the
-// machine.
+// other numbers, with an error of at most a tenth. A simulation is used because it can test many lengths of holds
+// without disturbance by other processes on the machine.
 func TestPredictionsOfSimulatedServers(t *testing.T) {
 	t.Parallel()
 	const requests = 8_000
@@ -153,7 +154,7 @@ func TestPredictionsOfSimulatedServers(t *testing.T) {
 	}
 }
 
-// TestRefusesToPredict: if the model does not cover a case, there is no prediction, and Why has the reason.
+// TestRefusesToPredict: if the model does not cover a case, there is no prediction, and the field Why has the reason.
 func TestRefusesToPredict(t *testing.T) {
 	t.Parallel()
 	good := func() *report.Stat {
@@ -216,8 +217,8 @@ func TestRefusesToPredict(t *testing.T) {
 	}
 }
 
-// TestPartsOfRequestsNotSeen: if only a part of the requests was seen, the time of the others is computed from the
-// threads of the pool. Time in which requests wait for locks or a CPU does not count as time outside the GVL.
+// TestPartsOfRequestsNotSeen: if only a part of the requests was seen, the time of the other requests is computed from
+// the threads of the pool. Time in which requests wait for locks or a CPU does not count as time outside the GVL.
 func TestPartsOfRequestsNotSeen(t *testing.T) {
 	t.Parallel()
 	const ms = 1e6
@@ -248,8 +249,9 @@ func TestPartsOfRequestsNotSeen(t *testing.T) {
 			t.Errorf("%s: %v, want %v", what, got, want)
 		}
 	}
-	// With the GVL 500 ms, waiting 400 ms, in I/O 1600 ms, native 800 ms. Of the 800 ms, 600 ms have no CPU: the
-	// threads had none for 700 ms, and for 100 ms of them no thread held the GVL.
+	// The threads held the GVL for 500 ms, waited for it for 400 ms, did I/O for 1600 ms, and were native for 800 ms.
+	// They had no CPU for 700 ms. For 100 ms of this time no thread held the GVL, so 600 ms of the native time had no
+	// CPU.
 	near("busy", c.BusyMean, 3.5)
 	near("with the GVL", c.HeldShare, .5/(.5+1.6+.2))
 	near("waiting", c.WaitingShare, .4/3.5)

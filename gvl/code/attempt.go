@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Attempt is the kind of a call that only waits or tries something, and does no work itself. A thread that repeats
-// such calls with the GVL may spin.
+// Attempt is the kind of a call that only waits or tries something, and does no work itself. A thread that repeats such
+// calls while it holds the GVL may spin: it waits in a loop.
 type Attempt uint8
 
 const (
@@ -20,7 +20,8 @@ const (
 	AttemptWrite
 )
 
-// attempts are the calls in which threads wait or try, by Ruby 3.4's labels without a leading Thread::.
+// attempts has the calls in which threads wait or try. The keys are labels of Ruby 3.4, without "Thread::" at their
+// beginning.
 var attempts = func() map[string]Attempt {
 	m := make(map[string]Attempt)
 	for a, labels := range attemptLabels {
@@ -56,12 +57,12 @@ var attemptLabels = map[Attempt][]string{
 	},
 }
 
-// maxAttemptFrames limits how many frames AttemptOf examines. Ruby's own methods in Ruby code make several frames of
-// one call: <internal:io> has a method around IO#__write_nonblock.
+// maxAttemptFrames limits how many frames AttemptOf examines. One call of a method of Ruby itself can have several
+// frames: <internal:io> has a method around IO#__write_nonblock.
 const maxAttemptFrames = 6
 
-// AttemptOf returns what the innermost call of a stack waits for or tries, or zero. Methods of Ruby itself that are
-// written in Ruby count as calls.
+// AttemptOf returns what the innermost call of a stack waits for or tries, or zero if it does neither. Methods of Ruby
+// itself that are written in Ruby count as calls.
 func AttemptOf(dict *sampler.Dictionary, stack sampler.StackID) Attempt {
 	for _, f := range Frames(dict, stack, maxAttemptFrames) {
 		if a := attempts[strings.TrimPrefix(Method(f.Label), "Thread::")]; a != 0 {

@@ -22,14 +22,15 @@ func Method(label string) string {
 }
 
 const (
-	// MaxNear limits the frames, from the innermost on, that are searched for a method written in Ruby.
+	// MaxNear limits how many frames are searched for a method written in Ruby. The search begins with the innermost
+	// frame.
 	MaxNear = 32
-	// MaxFrames limits the frames, from the innermost on, that other searches of a stack read.
+	// MaxFrames limits how many frames other searches of a stack read. They begin with the innermost frame.
 	MaxFrames = 200
 )
 
-// Frames iterates over a stack's frames from the innermost one on. It stops after the number of frames in most. With
-// each frame it gives the part of the stack from the outermost frame to this one.
+// Frames iterates over a stack's frames, beginning with the innermost. It stops after most frames. With each frame it
+// yields the part of the stack from the outermost frame to this frame.
 func Frames(dict *sampler.Dictionary, stack sampler.StackID, most int) iter.Seq2[sampler.StackID, sampler.Frame] {
 	return func(yield func(sampler.StackID, sampler.Frame) bool) {
 		for depth := 0; dict != nil && stack != 0 && depth < most; depth++ {
@@ -45,9 +46,9 @@ func Frames(dict *sampler.Dictionary, stack sampler.StackID, most int) iter.Seq2
 // at returns a frame's place in a file: "order.rb:39".
 func at(file string, f *sampler.Frame) string { return file + ":" + strconv.Itoa(int(f.Line)) }
 
-// Where names the code of a stack for a sentence, such as "Reports#build → JSON.generate". It names the innermost Ruby
-// method and the C function that it called. Instead of a library's method, it names the program's own method that
-// called the library: "ShopController#show → PG::Connection#exec". It is empty for an unknown stack.
+// Where names the code of a stack for a sentence: "Reports#build → JSON.generate". It names the innermost Ruby method
+// and the C function that it called. If the Ruby method belongs to a library, the program's own method that called the
+// library is named instead: "ShopController#show → PG::Connection#exec". It is empty for an unknown stack.
 func Where(dict *sampler.Dictionary, stack sampler.StackID) string {
 	var c, ruby string
 	depth := 0
@@ -71,9 +72,9 @@ func Where(dict *sampler.Dictionary, stack sampler.StackID) string {
 	return Join("", ruby, c)
 }
 
-// IsOwn reports whether a frame is the program's own code: a method, or a block in the body of a class. Such a block
-// can be a route of Sinatra. label is Method(f.Label). The top of a file is not own code, because a server's bin/puma
-// is such a file, too. A recording without origins has no own frames.
+// IsOwn reports whether a frame is the program's own code: a method, or a block in the body of a class. For example,
+// such a block is a route of Sinatra. label is Method(f.Label). The top level of a file is not own code, because a
+// server's bin/puma is such a file, too. A recording without origins has no own frames.
 func IsOwn(f *sampler.Frame, label string) bool {
 	body := strings.HasPrefix(label, "<")
 	if body && f.Label != label {
@@ -93,7 +94,8 @@ func OwnStack(dict *sampler.Dictionary, stack sampler.StackID) sampler.StackID {
 	return stack
 }
 
-// HasOwn reports whether a stack has an own method. It is also true if origins are not known.
+// HasOwn reports whether a stack has a method of the program's own. It is also true if the origins of code are not
+// known.
 func HasOwn(dict *sampler.Dictionary, stack sampler.StackID) bool {
 	for _, f := range Frames(dict, stack, MaxFrames) {
 		if f.Origin == sampler.OriginUnknown || IsOwn(&f, Method(f.Label)) {
@@ -104,8 +106,8 @@ func HasOwn(dict *sampler.Dictionary, stack sampler.StackID) bool {
 }
 
 // Join joins at most two of three names with an arrow: the program's own method, the library's method that it called,
-// and the C function. If all three are given, it leaves out the library's method, or the C function if this is a
-// primitive. Each name can be empty.
+// and the C function. Each name can be empty. If all three are there, it leaves out the library's method. If the C
+// function is a primitive, it leaves out the C function instead.
 func Join(own, library, c string) string {
 	outer, inner := own, c
 	switch {
@@ -123,8 +125,8 @@ func Join(own, library, c string) string {
 	return outer + " → " + inner
 }
 
-// primitives are prefixes of the names of C functions in which all kinds of libraries wait, such as IO#read. Such a
-// name does not show what a thread waits for.
+// primitives are the beginnings of names of C functions in which all kinds of libraries wait, such as IO#read. So such
+// a name does not show what a thread waits for.
 var primitives = []string{
 	"IO#", "IO.", "Kernel#", "Thread", "Monitor#", "Process.", "BasicSocket#", "Socket", "TCPSocket", "UNIXSocket",
 	"UDPSocket", "OpenSSL::SSL::SSLSocket#",
@@ -134,7 +136,8 @@ func isPrimitive(c string) bool {
 	return slices.ContainsFunc(primitives, func(p string) bool { return strings.HasPrefix(c, p) })
 }
 
-// Line names the place of the innermost frame written in Ruby: "app/models/order.rb:39". It is empty if there is none.
+// Line names the place of the innermost frame written in Ruby: "app/models/order.rb:39". It is empty if there is no
+// such frame.
 func Line(dict *sampler.Dictionary, stack sampler.StackID) string {
 	for _, f := range Frames(dict, stack, MaxNear) {
 		if !f.C && f.Path != "" {
@@ -144,7 +147,8 @@ func Line(dict *sampler.Dictionary, stack sampler.StackID) string {
 	return ""
 }
 
-// OwnLine names the place of the innermost own frame, "order.rb:39", or of the innermost frame written in Ruby.
+// OwnLine names the place of the innermost frame of the program's own: "order.rb:39". If there is none, it names the
+// place of the innermost frame written in Ruby.
 func OwnLine(dict *sampler.Dictionary, stack sampler.StackID) string {
 	ruby := ""
 	for _, f := range Frames(dict, stack, MaxFrames) {
@@ -170,7 +174,7 @@ func RootLine(dict *sampler.Dictionary, stack sampler.StackID) string {
 	return line
 }
 
-// Root names the outermost method of a stack, in which its thread was started.
+// Root names the outermost method of a stack: the method in which its thread was started.
 func Root(dict *sampler.Dictionary, stack sampler.StackID) (label string) {
 	for _, f := range Frames(dict, stack, MaxFrames) {
 		label = f.Label

@@ -10,8 +10,8 @@ import (
 // advice is one suggestion of what to do about a finding.
 type advice = tips.Advice
 
-// leading are the rules about a shortage on the whole machine. Their advice is chosen first. Advice for other findings
-// must not contradict it.
+// leading are the rules about a shortage on the whole machine. Their advice is chosen first. The advice of all other
+// findings must not contradict it.
 var leading = []string{ruleStarved, "memory_stall"}
 
 // Told has the findings of one process. Processes with the same Program run the same code with the same number of
@@ -24,9 +24,9 @@ type Told struct {
 // plan chooses the advice for the findings of one process.
 func plan(list []Finding) { PlanTogether(Told{List: list}) }
 
-// PlanTogether sets Next of all findings. No two pieces of advice contradict each other, neither in one process nor
-// among the processes of one program. Advice about a shortage of the whole machine limits the advice for all programs.
-// If a finding's first advice does not fit, it gets the next one that does. Active findings choose before ended ones.
+// PlanTogether chooses the advice of all findings and sets Next. No two pieces of advice contradict each other, in one
+// process or in several processes of one program. Advice about a shortage on the machine limits that for all programs.
+// If a finding's first advice does not fit, its next one is tried. Active findings choose before ended ones.
 func PlanTogether(all ...Told) {
 	var p planned
 	for _, t := range all {
@@ -40,7 +40,7 @@ func PlanTogether(all ...Told) {
 // planned is the advice chosen so far.
 type planned struct {
 	todo []planning
-	// The effects of the advice chosen so far: of by program, machine only from leading rules, any from all rules.
+	// The effects of all advice chosen so far: of has them by program, machine from leading rules, any from all rules.
 	of           map[string]tips.Effect
 	machine, any tips.Effect
 }
@@ -54,7 +54,7 @@ type planning struct {
 // leads reports whether the finding is about a shortage on the whole machine.
 func (f *Finding) leads() bool { return slices.Contains(leading, f.ID) }
 
-// each chooses the advice for all findings that wanted accepts, except those that already have one.
+// each chooses the advice for all findings for which wanted is true, except those that already have advice.
 func (p *planned) each(wanted func(f *Finding) bool) {
 	for _, t := range p.todo {
 		for i := range t.List {
@@ -97,7 +97,7 @@ func (t *planning) allows(i int, a *advice) bool {
 			now++
 		}
 	}
-	// Advice that says to get more CPU first does not hold if another finding explains the shortage of CPU.
+	// Advice that says to get more CPU first is wrong if another finding explains the shortage of CPU.
 	begins := func(x Finding) bool {
 		return x.ID != ruleStarved || !slices.ContainsFunc(t.List, func(y Finding) bool { return y.explains(&x) })
 	}
@@ -107,10 +107,10 @@ func (t *planning) allows(i int, a *advice) bool {
 		!(a.Alone && (over || now > 1))
 }
 
-// advise sets the pieces of advice to choose from, best first. The last one must fit whatever else is advised.
+// advise sets the pieces of advice to choose from, best first. The last one must go with any other advice.
 func (h *hit) advise(list ...advice) { h.advice = list }
 
-// advices returns what advise has set. If advise was not called, it returns h.next as the only piece of advice.
+// advices returns the list that advise has set. If advise was not called, h.next is the only piece of advice.
 func (h *hit) advices() []advice {
 	if len(h.advice) == 0 {
 		return []advice{{Text: h.next}}

@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/gvl/findings/internal/tips"
 )
 
-// variants has the advice that rules can give. It has only rules with more than one piece of advice. All other rules
-// advise something that goes with anything.
+// variants has the advice of the rules that have more than one piece of advice. Every other rule has one piece of
+// advice, which does not contradict any other.
 var variants = map[string][][]advice{
 	ruleStarved:     {tips.Starved(), tips.Throttled(), tips.TakesLess(tips.Starved())},
 	"memory_stall":  {tips.MemoryStall()},
@@ -26,14 +26,14 @@ var variants = map[string][][]advice{
 	"all_busy":      {tips.AllBusy()},
 }
 
-// contradictions are pairs of sentences that must not appear together. They are found by their words alone.
+// contradictions are pairs of sentences that must not appear together. Each is recognized by its words alone.
 var contradictions = [][2]*regexp.Regexp{
 	{regexp.MustCompile(`more processes|other process|another process|add worker processes`), regexp.MustCompile(`fewer (threads or )?(processes|workers)|run fewer workers`)},
 	{regexp.MustCompile(`so more threads`), regexp.MustCompile(`fewer threads|run fewer workers`)},
 }
 
-// TestAdviceOfPairs: the advice of findings that are shown together never contradicts, in any order. The advice of the
-// first finding does not refer to a finding above it.
+// TestAdviceOfPairs: if two findings are shown together, in any order, their advice does not contradict. The advice of
+// the first finding does not refer to a finding above it, because there is none.
 func TestAdviceOfPairs(t *testing.T) {
 	finding := func(id string, list []advice) Finding { return Finding{ID: id, Next: list[0].Text, advice: list} }
 	var all []Finding
@@ -86,7 +86,8 @@ func TestAdviceOfPairs(t *testing.T) {
 	}
 }
 
-// TestAdviceHasAnEnd: if a rule has several pieces of advice, the last goes with any other finding.
+// TestAdviceHasAnEnd: if a rule has several pieces of advice, the last one does not contradict the advice of any other
+// finding. So there is always one to choose.
 func TestAdviceHasAnEnd(t *testing.T) {
 	for id, all := range variants {
 		for _, list := range all {
@@ -97,7 +98,8 @@ func TestAdviceHasAnEnd(t *testing.T) {
 	}
 }
 
-// TestAdviceIsInThePlan: only the plan advises another number of processes or threads. No rule does so by itself.
+// TestAdviceIsInThePlan: only the plan of all advice may suggest another number of processes or threads. No rule may do
+// so by itself, because its advice could contradict other advice.
 func TestAdviceIsInThePlan(t *testing.T) {
 	files, err := filepath.Glob("rules_*.go")
 	if err != nil || len(files) == 0 {
@@ -117,7 +119,7 @@ func TestAdviceIsInThePlan(t *testing.T) {
 	}
 }
 
-// TestAdviceOfOne: the advice of a finding depends on the other findings beside it.
+// TestAdviceOfOne: which piece of its advice a finding gets depends on the other findings in the list.
 func TestAdviceOfOne(t *testing.T) {
 	f := func(id string, list []advice) Finding { return Finding{ID: id, advice: list} }
 	saturated, starved, busy := f("gvl_saturated", tips.Saturated(.5)), f(ruleStarved, tips.Starved()), f("all_busy", tips.AllBusy())
@@ -149,8 +151,8 @@ func TestAdviceOfOne(t *testing.T) {
 	}
 }
 
-// TestAdviceOfSeveral: the advice for several processes is one plan. Processes of the same program never get advice
-// that contradicts, in any order. Other programs only follow advice that holds for the whole machine.
+// TestAdviceOfSeveral: the advice for several processes is one plan. Processes of the same program never get
+// contradicting advice, in any order. Other programs are bound only by advice that is about the whole machine.
 func TestAdviceOfSeveral(t *testing.T) {
 	f := func(id string, list []advice) Finding { return Finding{ID: id, Next: list[0].Text, advice: list} }
 	saturated, starved := f("gvl_saturated", tips.Saturated(.5)), f(ruleStarved, tips.Starved())

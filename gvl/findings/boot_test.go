@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// booting is a scene of a program that has just begun.
+// booting returns a scene of a program that has just started.
 func booting(t *testing.T) *scene {
 	s := newScene(t)
 	p := gvltest.ProcOf(sampler.EraSched)
@@ -17,7 +17,8 @@ func booting(t *testing.T) *scene {
 	return s
 }
 
-// starved plays a thread that has the GVL all the time, and a CPU for 60 % of the time. labels are its stack.
+// starved plays a thread that holds the GVL all the time, but has a CPU for only 60 % of the time. labels are the
+// frames of its stack.
 func (s *scene) starved(d int64, labels ...string) {
 	stack := s.stack(labels...)
 	s.play(d, func(i int) (sampler.ThreadID, []sampler.Thread) {
@@ -27,8 +28,8 @@ func (s *scene) starved(d int64, labels ...string) {
 	})
 }
 
-// TestStartIsNoLoad: what a program does while it starts raises no finding, neither at once nor later. Load that goes
-// on after the start raises one.
+// TestStartIsNoLoad: what a program does while it starts raises no finding, neither at once nor later. If the same load
+// continues after the start, it raises one.
 func TestStartIsNoLoad(t *testing.T) {
 	loading := []string{"c:Kernel#require", "<top (required)>"}
 	work := []string{"Work#step"}
@@ -60,7 +61,8 @@ func TestStartIsNoLoad(t *testing.T) {
 	}
 }
 
-// TestPoolsAreNoLeak: threads that a program starts with are no leak. Nor is a server's pool that grows to its size.
+// TestPoolsAreNoLeak: two kinds of threads are no leak of threads: threads that a program starts with, and the threads
+// of a server's pool that grows to its full size.
 func TestPoolsAreNoLeak(t *testing.T) {
 	grow := func(s *scene, d int64, labels ...string) {
 		stack, began := s.stack(labels...), s.now

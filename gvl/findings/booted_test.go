@@ -9,9 +9,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestNeverBooted: ddtop finds a forked process that is still in its fork, and a worker that waits in a hook at its
-// start. A parent that waits in its own fork has used a CPU before, and a worker at its end has a thread of its work.
-// Both are no finding.
+// TestNeverBooted: ddtop finds a forked process that has not left its fork, and a worker that waits in a hook at its
+// start. Two similar processes are no finding. A parent that waits in its own call of fork has used a CPU before. A
+// worker at its end has a thread of its work.
 func TestNeverBooted(t *testing.T) {
 	fork := []string{"c:Process._fork", "c:Kernel#fork", "Master#spawn_worker"}
 	hook := []string{"c:Kernel#sleep", "Boot#connect", "Puma::Configuration#run_hooks", "Puma::Cluster::Worker#run"}

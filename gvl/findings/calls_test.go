@@ -8,8 +8,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// caller plays three threads that call Redis again and again for 15 s. Each round takes callNS, nine tenths of it in
-// the call. Samples are lookNS apart. Counters are read every readNS. turns is true if they have a count of turns.
+// caller plays three threads that call Redis again and again for 15 s. Each round takes callNS, and nine tenths of this
+// time is the call. Samples are lookNS apart. The threads' CPU counters are read every readNS. If turns is true, they
+// also count how often a thread got a CPU.
 func (s *scene) caller(callNS, lookNS, readNS int64, turns, lowered, paused bool) {
 	peer := s.dict.InternPeer(sampler.Peer{Kind: sampler.PeerTCP, Remote: "10.0.0.6:6379", Local: "10.0.0.1", Service: "Redis"})
 	stack, work := s.stack("c:IO#read", "RedisClient#call"), s.stack("Work#step")
@@ -55,8 +56,9 @@ func (s *scene) caller(callNS, lookNS, readNS int64, turns, lowered, paused bool
 	}
 }
 
-// TestShortCallsSeldomRead: a call is reported as slow only if it is known to be slow. If counters are read too seldom,
-// many short calls look like one long call. Two readings prove a long call if the thread did not move between them.
+// TestShortCallsSeldomRead: a call is reported as slow only if it is proven to be slow. If counters are read too
+// seldom, many short calls look like one long call. Two readings prove a long call if the thread did not move between
+// them.
 func TestShortCallsSeldomRead(t *testing.T) {
 	for _, c := range []struct {
 		what                   string

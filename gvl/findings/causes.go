@@ -5,18 +5,18 @@ import "slices"
 // A cause is a rule whose finding explains another finding.
 type cause struct {
 	by string
-	// The cause explains the symptom only if its share of busy time is at least the symptom's share times least. Zero
-	// means that any share is enough.
+	// least is a factor: the cause's share of busy time must be at least least times the symptom's share. Zero means
+	// that any share is enough.
 	least float64
 	// shared is set if the cause's finding must name the symptom's first thread, or the same peer as the symptom.
 	shared bool
-	// With own, the rule is a cause only if the process itself uses most of the CPU time. With others, only if not.
+	// If own is set, the process itself must use most of the CPU time. If others is set, it must not.
 	own, others bool
 }
 
 // causes has the possible causes of each symptom, by the names of their rules.
 var causes = map[string][]cause{
-	// The holder of the GVL sleeps while a page is read from the disk.
+	// While a page is read from the disk, the holder of the GVL sleeps.
 	"gvl_stuck": {{by: "memory_stall", least: .5}},
 	// A process that grows uses up the memory, and its collector marks more objects each time.
 	"memory_stall": {{by: "memory_grows"}},
@@ -28,13 +28,13 @@ var causes = map[string][]cause{
 		{by: "regex_runaway", least: .25}, {by: ruleSpins, least: .25}, {by: ruleLoopBlocked, least: .25},
 		{by: "gvl_hog", own: true}, {by: "gvl_saturated", own: true},
 	},
-	// Without a CPU each hold of the GVL takes longer.
+	// If threads lack a CPU, each hold of the GVL takes longer.
 	"gvl_hog": {{by: ruleStarved, others: true}},
 	"gvl_saturated": {
 		{by: ruleStarved, others: true}, {by: "memory_stall", least: .2}, {by: "gc_pause", least: .2}, {by: "gc_pressure", least: .2}, {by: "gc_majors", least: .2},
 		{by: "regex_runaway", least: .5}, {by: ruleSpins, least: .5}, {by: "gvl_hog", least: .5},
 	},
-	// A connection is given back late if the thread that has it waits for something else.
+	// If the thread with a connection waits for something else, it returns the connection late.
 	"pool_wait": {
 		{by: ruleStarved, least: .5}, {by: "lock_starved", least: .25}, {by: "lock_convoy", least: .25}, {by: "gvl_hog", least: .5}, {by: "dns_slow", least: .25},
 		{by: "child_wait", least: .25}, {by: "sleep_wait", least: .25}, {by: "thread_wait", least: .25}, {by: "redis_slow", least: .25}, {by: "db_slow", least: .25},
@@ -50,7 +50,7 @@ var causes = map[string][]cause{
 	"all_busy":     {{by: ruleStarved}},
 }
 
-// explains reports whether f, if active, is a cause of another active finding.
+// explains reports whether f is a cause of the finding symptom. Both must be active.
 func (f *Finding) explains(symptom *Finding) bool {
 	if f.UntilNS != 0 || symptom.UntilNS != 0 {
 		return false
@@ -67,8 +67,8 @@ func (f *Finding) shares(symptom *Finding) bool {
 	return f.Peer != 0 && f.Peer == symptom.Peer || len(symptom.Threads) > 0 && slices.Contains(f.Threads, symptom.Threads[0])
 }
 
-// causesFirst puts the causes of a finding before it, and otherwise keeps the order. A cause gets the severity of its
-// symptoms if theirs is higher.
+// causesFirst puts the causes of a finding before it, and otherwise keeps the order. If a symptom is more severe than
+// its cause, the cause gets the severity of the symptom.
 func causesFirst(list []Finding) []Finding {
 	out, placed := make([]Finding, 0, len(list)), make([]bool, len(list))
 	var place func(i int)

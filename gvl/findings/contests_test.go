@@ -8,13 +8,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestLockStarved: if one thread takes a lock again and again, the finding is lock_starved. If the thread keeps the
-// lock, or others get it now and then, the finding is lock_convoy.
+// TestLockStarved: if one thread takes a lock again and again and others never get it, the finding is lock_starved. If
+// the thread keeps the lock, or others get it now and then, the finding is lock_convoy.
 func TestLockStarved(t *testing.T) {
 	for _, c := range []struct {
 		what string
-		// turns returns how often a waiting thread has had a CPU until sample i. turn reports whether the thread has
-		// the lock in sample i.
+		// turns returns how often a waiting thread got a CPU until sample i. turn reports whether the thread has the
+		// lock in sample i.
 		turns func(i int) int64
 		turn  func(i int) bool
 		want  string

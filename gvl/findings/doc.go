@@ -1,4 +1,3 @@
-// Package findings reports what is wrong with a process, by the rules of docs/reference/findings.md. The rules judge
-// the last ten seconds of a stream of samples. Each rule is a row of a table, with a function, and users can set its
-// thresholds.
+// Package findings reports problems of a process, by the rules of docs/reference/findings.md. The rules judge the last
+// ten seconds of a stream of samples. Each rule is a row of a table, with a function. Users can set its thresholds.
 package findings

@@ -26,7 +26,7 @@ type hold struct {
 	thread sampler.ThreadID
 	stack  sampler.StackID
 	kind   gvl.State
-	// ns is the length, from when another thread began to wait. Time in GC and time without a CPU do not count.
+	// ns is the length since another thread began to wait. Time in GC and time without a CPU do not count.
 	ns      int64
 	waiters int64
 	// least is set if ns is a lower bound.
@@ -38,7 +38,7 @@ type second struct {
 	at   int64
 	sums map[sumKey]int64
 	counts
-	// gc, proc and self are the last values of the second. self is ddtop's own CPU time.
+	// gc, proc and self are the last readings in this second. self is ddtop's own CPU time.
 	gc   sampler.GC
 	proc sampler.Proc
 	self account.Meter
@@ -50,22 +50,22 @@ type counts struct {
 	quality   sampler.Quality
 	gcNS      int64
 	waits     gvl.Lengths
-	// longest is the longest hold, stuckNS the total time of holds above the threshold (stuckHold or stuckAsleep).
+	// longest is the longest hold. stuckNS is the total time of holds above their threshold (stuckHold or stuckAsleep).
 	longest hold
 	stuckNS int64
-	// pause is the longest collection by its time on a CPU. full is the one with the largest result of longFull.
-	// lackedNS is the time without a CPU of long collections that ended in this second.
+	// pause is the collection with most time on a CPU. full is the one with the largest result of longFull. lackedNS is
+	// the time without a CPU of long collections that ended in this second.
 	pause, full pauses.Pause
 	lackedNS    int64
-	// poolNS is the longest wait for a pool's connection. poolStack is its stack, poolTold its length for texts.
+	// poolNS is the longest wait for a connection of a pool, poolStack its stack, poolTold its length for texts.
 	poolNS    int64
 	poolStack sampler.StackID
 	poolTold  gvl.Bounded
-	// The time with a CPU, and ready without one, of threads that held the GVL and of threads that worked without it.
+	// The time on a CPU, and ready without one, of threads that held the GVL and of threads that worked without it.
 	holderCPU, holderWait, nativeCPU, nativeWait int64
 }
 
-// add adds the totals of o, and keeps the longer of the longest times.
+// add adds the totals of o to c. Of the longest times, it keeps the longer one.
 func (c *counts) add(o *counts) {
 	c.sampledNS += o.sampledNS
 	c.quality.Add(&o.quality)
@@ -91,7 +91,7 @@ func (c *counts) add(o *counts) {
 	}
 }
 
-// watch is what a collector (the type below) remembers about a thread.
+// watch is what the type collector remembers about one thread.
 type watch struct {
 	id      sampler.ThreadID
 	slot    int
@@ -103,34 +103,34 @@ type watch struct {
 	stillNS int64 // lower bound of the state's length (ThreadState.StillNS)
 	stack   sampler.StackID
 	stackNS int64 // when the stack last changed
-	// moved is set if ddtop saw the thread arrive at stack, from another stack or after leaving this one.
+	// moved is set if ddtop saw the thread come to stack, from another stack or back to it.
 	moved bool
-	// listens is true if the thread waits on a connection, but not for an answer (sampler.Kernel.Listens).
+	// listens is true if the thread waits on a connection for a request, not for an answer (sampler.Kernel.Listens).
 	listens bool
 	// began is set if ddtop saw the state begin. timed is set if the wait has a time limit.
 	began, timed bool
-	// runCPU is the thread's CPU time since the first read of its counters after stackNS.
+	// runCPU is the thread's CPU time since its counters were first read after stackNS.
 	runCPU int64
 	usual  usual.Stack
 	spin   spin.Stay
 	loop   loop.Stay
-	// barrier measures how long the thread has kept other ractors waiting.
+	// barrier measures for how long the thread has made other ractors wait.
 	barrier barrier.Stay
-	// poolNS is the time since which all samples have shown the thread in a pool's code with the same work (poolFor).
-	// It is zero if the thread is elsewhere, or if its work is not known.
+	// poolNS is when the thread entered a pool's code. Since then, all samples show it there with the same work
+	// (poolFor). It is zero if the thread is elsewhere, or if its work is not known.
 	poolNS  int64
 	poolFor sampler.WorkNumber
-	// vainNS is when it was first seen waiting for a Queue that has items. It is zero if it does not wait for one.
+	// vainNS is when the thread was first seen waiting for a Queue that has items. It is zero if it does not do so.
 	vainNS int64
 	// ending is how the thread shows that the program ends. endingNS is when ending last changed. courseNS is the last
-	// time after the program's start when the thread showed no sign of an end. Zero means never.
+	// time after the program's start when the thread showed no sign of an end. It is zero if there is no such time.
 	ending             ending
 	endingNS, courseNS int64
-	// gate is the gate at which it waits, or nil.
+	// gate is the gate at which the thread waits, or nil. A gate is a method that lets only some threads in.
 	gate                 *gates.Gate
 	cpuAt, cpu, runDelay int64
 	stateAtRead          gvl.State
-	// cpuNS is its CPU time that is not yet in a second's sums.
+	// cpuNS is the thread's CPU time that is not yet in the sums of a second.
 	cpuNS int64
 }
 
@@ -140,7 +140,7 @@ type turn struct {
 	hold   hold
 	fromNS int64 // when another thread began to wait; zero if none waits
 	delay0 int64
-	// cpu0 is the holder's CPU time at fromNS, read at cpuAt0.
+	// cpu0 is the holder's CPU time at fromNS. It was read at cpuAt0.
 	cpu0, cpuAt0 int64
 	stalled      bool
 	counted      bool
@@ -150,15 +150,15 @@ type turn struct {
 	// head is the first thread in the GVL's queue, or zero. moved is set if a waiting thread's stack has changed.
 	head  sampler.ThreadID
 	moved bool
-	// Between doubtNS and untilNS another thread may have had the GVL, because samples were too far apart. Both are
-	// zero if there is no such time, or if counters have proven that no other thread had it.
+	// Between doubtNS and untilNS another thread may have held the GVL, because samples were too far apart. Both are
+	// zero if there is no such time, or if counters have proven that no other thread held it.
 	doubtNS, untilNS int64
 	// turns is how often the holder has got a CPU (sampler.Kernel.Turns). It has not changed since turnsNS.
 	turns, turnsNS int64
 }
 
-// collector adds up the last seconds for the rules. It is a gvl.Consumer. Intervals give it the times. Samples show
-// where threads are, how often they move and which one holds the GVL.
+// collector adds up the last seconds for the rules. It is a gvl.Consumer. Intervals have the times. Samples show where
+// threads are, how often they move, and which thread holds the GVL.
 type collector struct {
 	gvl.Ignore
 	stream   *stream.Stream
@@ -180,12 +180,12 @@ type collector struct {
 	gates    *gates.Gates
 	contests contests.Contests
 	queues   backlog.Queues
-	// takers has the thread last seen waiting to take from each SizedQueue, for at most maxTakers queues.
+	// takers has, for at most maxTakers SizedQueues, the last thread seen waiting to take from it.
 	takers map[uint64]sampler.ThreadID
 	growth memory.Growth
 	gc     pauses.Watch
 	counts [threadCounts]threadCount
-	// toldGroup is the peer group that a text last named. toldCalls is the number that the text showed (steadyCalls).
+	// toldGroup is the peer group that a text last named, and toldCalls the number of calls in it (steadyCalls).
 	toldGroup uint32
 	toldCalls float64
 	self      account.Meter
@@ -193,7 +193,7 @@ type collector struct {
 	startNS, bootNS int64
 }
 
-// threadCount is the number of threads at one time. The rule thread_leak compares these.
+// threadCount is the number of threads at one time. The rule thread_leak compares several of them.
 type threadCount struct {
 	atNS int64
 	n    int
@@ -222,8 +222,8 @@ func newCollector(s *stream.Stream, p sampler.Process, dict *sampler.Dictionary,
 	return c
 }
 
-// extendStartup extends the program's start (bootNS) while the program loads code. ddtop may attach after the
-// program's start. If it sees loading in its first seconds, the program counts as loading since its start.
+// extendStartup extends the program's start (bootNS) while the program loads code. ddtop may attach after the start. If
+// it then sees loading in its first seconds, the program counts as loading since its start.
 func (c *collector) extendStartup(b *second) {
 	end := (b.at + 1) * 1e9
 	if end > max(c.bootNS, c.proc.AttachedNS)+loadedNS {
@@ -240,7 +240,7 @@ func (c *collector) extendStartup(b *second) {
 	}
 }
 
-// Tick adds a sample. It leaves out samples of a stopped process, and the time between such a sample and the next one.
+// Tick adds a sample. If the process is stopped in a sample, it leaves out the sample, and the time up to the next one.
 func (c *collector) Tick(k *gvl.Tick) {
 	wasStopped := c.stopped()
 	if !k.Gap && !wasStopped && c.cur != nil {
@@ -289,7 +289,7 @@ func (c *collector) Tick(k *gvl.Tick) {
 	c.allocated(s, k.States)
 	c.contests.Add(k.ToNS, s, k.States, c.proc.Pauses)
 	c.queues.Add(s, k.States)
-	// In exact mode, samples between two stack ticks read only a few stacks. Gates cannot be counted from these.
+	// In exact mode, samples between two stack ticks read only few stacks: too few to count threads at gates.
 	if (!k.Exact || s.Depth == sampler.StackTick) && c.gates.Count(k.ToNS, k.States, c.threadAt(k.Slots)) {
 		for i, slot := range k.Slots {
 			if slot >= 0 {
@@ -330,7 +330,7 @@ func (c *collector) Ended(slot int, _ int64) {
 	}
 }
 
-// addAll adds what tallies and threads have collected to the sums of the seconds.
+// addAll adds what tallies and watches have not added yet to the sums of the seconds.
 func (c *collector) addAll() {
 	for i := range c.tallies {
 		c.add(&c.tallies[i])
@@ -364,7 +364,7 @@ func (c *collector) one(t *sampler.Thread, ts *gvl.ThreadState, w *watch, i int,
 	} else if fresh {
 		w.flags = withServing(c.classes.Of(ts.Stack), t.Serving.Work)
 	} else if changed && w.state == gvl.IO && ts.State == gvl.IO && ts.SinceNS > w.sinceNS && ts.Stack == w.stack {
-		// This is another wait at the same place. Samples missed what the thread did between the two waits.
+		// The thread waits at the same place again. Samples missed what it did between the two waits.
 		w.moved = w.moved || !w.idle
 		w.usual.Stayed(w.stack, at-w.stackNS)
 		w.stackNS = at
@@ -391,9 +391,9 @@ func (c *collector) one(t *sampler.Thread, ts *gvl.ThreadState, w *watch, i int,
 	w.vainly(t, ts, at)
 	w.ends(c.endingOf(t, ts, w.flags), at, c.bootNS)
 	w.listens, w.timed = ts.State == gvl.IO && t.Kernel.Listens, t.Status == sampler.Stopped
-	// A wait at a gate is left out here: gateWait judges it by the number of waiting threads.
+	// A wait at a gate does not count here: gateWait judges it by the number of waiting threads.
 	if w.waitsForPool(ts.State) && w.gate == nil {
-		// The thread may have been idle until it got this stack, and samples may have missed that it then ran.
+		// Before it got this stack, the thread may have been idle, and samples may have missed its run in between.
 		if ns := min(ts.DurationNS(), at-w.stackNS); ns > c.cur.poolNS {
 			c.cur.poolNS, c.cur.poolStack = ns, ts.Stack
 			c.cur.poolTold = ts.Told()
@@ -406,13 +406,13 @@ func (c *collector) one(t *sampler.Thread, ts *gvl.ThreadState, w *watch, i int,
 	}
 }
 
-// rests sets the gate at which a thread waits, and whether the thread is idle.
+// rests sets the gate at which a thread waits, and whether the thread is idle (at rest).
 func (c *collector) rests(w *watch, ts *gvl.ThreadState) {
 	w.gate = c.gates.Closed(ts.State, &ts.Detail, w.stack)
 	w.idle = w.gate == nil && c.idle(ts.State, &ts.Detail, w.flags, w.group)
 }
 
-// threadAt returns a function that returns the stack and flags of the i-th thread of a sample. It is for gates.
+// threadAt returns a function for gates. It returns the stack and flags of the i-th thread of a sample.
 func (c *collector) threadAt(slots []int) func(int) gates.Thread {
 	return func(i int) gates.Thread {
 		if slot := slots[i]; slot >= 0 {
@@ -466,7 +466,7 @@ func (c *collector) idle(s gvl.State, d *gvl.Detail, flags stackkind.Flags, grou
 	return false
 }
 
-// Waited counts a wait for the GVL. Only the part after sinceNS, the beginning of the evidence, counts.
+// Waited counts a wait for the GVL. The evidence begins at sinceNS, so only the part of the wait after that counts.
 func (c *collector) Waited(w *gvl.Wait) {
 	if from := max(w.FromNS, c.sinceNS); c.cur != nil && !c.stopped() && w.ToNS > from {
 		x := *w
@@ -488,14 +488,14 @@ func (c *collector) rotate(sec int64) {
 		}
 		c.addAll()
 		c.extendStartup(c.cur)
-		// After a gap, next can use the same place of the ring as cur, so copy before it is cleared.
+		// After a gap, next can have the same place in the ring as cur. Copy cur before the place is cleared.
 		gc, proc, self := c.cur.gc, c.cur.proc, c.cur.self
 		c.cur = c.secondAt(next)
 		c.cur.gc, c.cur.proc, c.cur.self = gc, proc, self
 	}
 }
 
-// counters adds the CPU time and run delay since the last read for threads that held the GVL, or worked without it.
+// counters adds a thread's CPU time and run delay since the last read, if it held the GVL or worked without it.
 func (c *collector) counters(t *sampler.Thread, w *watch) {
 	k := &t.Kernel
 	if k.CPUAtNS == 0 || k.CPUAtNS == w.cpuAt || t.TID == 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestSumsAreBounded: if each interval is of a new thread, a second still keeps a bounded number of sums. No time is
-// lost.
+// TestSumsAreBounded: even if each interval belongs to a new thread, a second keeps a bounded number of sums. No time
+// is lost.
 func TestSumsAreBounded(t *testing.T) {
 	p := gvltest.ProcOf(sampler.EraSched)
 	c := newCollector(stream.New(p), p, sampler.NewDictionary(), new(limits))

@@ -3,7 +3,8 @@ package findings
 import "testing"
 
 // TestLastReadingSurvivesAGap: the last readings of the garbage collector and of the process are kept over a gap of any
-// length. This also holds if the gap ends in the place of the ring in which it began.
+// length. They are in a ring of seconds. They must be kept even if the gap ends at the place of the ring where it
+// began.
 func TestLastReadingSurvivesAGap(t *testing.T) {
 	c := &collector{}
 	for i := range c.ring {

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// dim is the kind of a sum. For each kind, the comment says what the id means, and which time or number is added up.
+// dim is the kind of a sum. The comment at each kind says what the id means, and which time or number is added up.
 type dim uint8
 
 const (
@@ -36,21 +36,21 @@ type sumKey struct {
 	idle   bool
 }
 
-// The ids of dimOp: opResolves for threads that resolve names, opChildren for threads that wait for child processes.
+// The ids of dimOp: opResolves is for threads that resolve names, opChildren for threads that wait for children.
 const (
 	opResolves = iota
 	opChildren
 	numOps
 )
 
-// maxSums limits the sums of a second: 20,000 threads need three each. Above it, only sums of all threads are kept.
+// maxSums limits the sums of a second: 20,000 threads need three each. Beyond it, only sums of all threads are kept.
 const maxSums = 1 << 16
 
-// tally has the thread's time that is not yet in the sums of the seconds.
+// tally has the time of a thread that is not yet in the sums of the seconds.
 type tally struct {
-	// last is the thread's newest interval. If the next interval belongs to the same sums, last becomes longer.
+	// last is the thread's newest interval. If the next one belongs to the same sums, it is merged into last.
 	last gvl.Interval
-	// stack is the thread's present stack. heldNS is how long it has held the GVL with this stack.
+	// stack is the thread's present stack. heldNS is how long the thread has held the GVL with it.
 	stack  sampler.StackID
 	heldNS int64
 }
@@ -110,8 +110,8 @@ func (b *second) add(keys []sumKey, ns int64) {
 	}
 }
 
-// keysOf returns the keys of the sums that an interval counts for. The first key is for the thread itself. There are
-// no keys if the interval was not sampled. The result is valid until the next call.
+// keysOf returns the keys of the sums that an interval counts for. The first key is for the thread itself. An interval
+// without samples has no keys. The result is valid until the next call.
 func (c *collector) keysOf(i *gvl.Interval) []sumKey {
 	if !i.Sampled() {
 		return nil
@@ -156,7 +156,7 @@ func (c *collector) keysOf(i *gvl.Interval) []sumKey {
 	return keys
 }
 
-// pending calls fn for each second with intervals that are not final yet, because the stream may still change them.
+// pending calls fn for each second of the intervals that are not final yet: the stream may still change them.
 func (c *collector) pending(fn func(b *second, keys []sumKey, ns int64)) {
 	for k := range c.threads {
 		if id := c.threads[k].id; id != 0 {
@@ -192,7 +192,7 @@ type stop struct {
 // maxStops limits the remembered stops. Intervals usually arrive within a second, so few are needed.
 const maxStops = 16
 
-// stop notes that the process has been stopped. spread leaves out the time until it goes on, so no rule counts it.
+// stop notes that the process has been stopped. spread leaves out the time until it continues, so no rule counts it.
 func (c *collector) stop(atNS int64, frozen bool) {
 	if c.stopped() {
 		last := &c.stops[len(c.stops)-1]

@@ -47,7 +47,7 @@ type Finding struct {
 	// ago this was, in ns. Both are zero while the finding is active. After its end, a finding's text is in the past
 	// tense and describes it at its worst.
 	SinceNS, UntilNS, AgoNS int64
-	// Threads begins with the culprit, and Stack is the culprit's stack.
+	// Threads lists the thread that causes the problem first. Stack is the stack of this thread.
 	Threads []sampler.ThreadID
 	Stack   sampler.StackID
 	Peer    sampler.PeerID
@@ -57,14 +57,14 @@ type Finding struct {
 	// Native has the C functions at the end of the stack of Threads[0], outermost first. The screen sets it.
 	Native string
 	// Explains is the share of the threads' busy time in the last ten seconds that the finding accounts for, from 0 to
-	// 1. Busy time is all time except rest. It includes time that threads spent waiting.
+	// 1. Busy time is all time except rest, so it includes the time of waits.
 	Explains float64
-	// Evidence is the quality of the samples of the ten seconds behind the figures.
+	// Evidence is the quality of the samples that the figures are computed from. They cover ten seconds.
 	Evidence sampler.Quality
-	// advice has the alternatives for Next (plan). steady is Explains in steps of explainsBand.
+	// advice has the alternatives for Next (plan). steady is Explains, but changes only in steps of explainsBand.
 	advice []advice
 	steady float64
-	// ownCPU is set if the process lacks CPU, and uses most of the machine's CPU time itself.
+	// ownCPU is set if the process lacks CPU time because it uses most of the machine's CPU time itself.
 	ownCPU bool
 }
 
@@ -75,35 +75,35 @@ func (f Finding) String() string { return f.When() + f.Title + ": " + f.Text }
 // finding is active.
 func (f Finding) When() string { return report.Ago(f.AgoNS) }
 
-// FindingsWindowNS is the length of the time that a finding's figures cover, in ns.
+// FindingsWindowNS is the length of the period that a finding's figures describe, in ns.
 const FindingsWindowNS = 10e9
 
-// When findings are raised and when they end. All times are in ns of the stream's time.
+// These constants say when findings are raised and when they end, in ns of the stream's time.
 const (
-	// findingsWindowNS is the length of the window that rules see: ten whole seconds and the current one.
+	// findingsWindowNS is the length of the window that rules use: ten whole seconds and the current one.
 	findingsWindowNS = FindingsWindowNS
-	// trailNS is the length of the short window that shows whether a condition has ended. It has ended if the rule's
-	// score in this window is below endedShare.
+	// trailNS is the length of the short window that shows the end of a condition. It has ended if the rule's score in
+	// this window is below endedShare.
 	trailNS    = 4e9
 	endedShare = .2
 	// recentNS is how long an ended finding is shown, in ns.
 	recentNS = 30e9
 	// evaluateNS is the interval between two evaluations of the rules.
 	evaluateNS = 250e6
-	// raiseNS is how long a condition must hold before its finding is raised, unless the rule has a time of its own.
+	// raiseNS is how long a condition must last before its finding is raised, unless the rule sets its own time.
 	raiseNS = 3e9
-	// raiseSoonNS replaces raiseNS for rules whose condition is a mean over some time already.
+	// raiseSoonNS replaces raiseNS for rules whose condition is already a mean over some time.
 	raiseSoonNS = 200e6
-	// clearNS is how long the score must be below ClearShare before a finding is dropped.
+	// clearNS is how long a rule's score must be below ClearShare before its finding ends.
 	clearNS = 5e9
-	// ClearShare is the score below which a raised finding starts to clear.
+	// ClearShare is the score below which a raised finding may end, after clearNS.
 	ClearShare = 0.8
-	// bootNS is the least length of a program's start. Most rules ignore the start, because loading code is not work.
+	// bootNS is the shortest length of a program's start. Most rules ignore the start, because loading code is no work.
 	bootNS = 5e9
-	// maxBootNS is how long the start lasts at most, if the program keeps loading code.
+	// maxBootNS is the longest length of the start, even if the program still loads code.
 	maxBootNS = 30e9
-	// In a second in which loading code takes at least loadingShare of the time, the program counts as loading. Waits
-	// for the GVL in order to load code are included. The start ends after loadedNS without loading.
+	// If loading code takes at least loadingShare of a second, the program counts as loading in this second. Waits for
+	// the GVL in order to load code are included. The start ends after loadedNS without loading.
 	loadingShare = .2
 	loadedNS     = 2e9
 	// minWindowNS is the shortest sampled time for which rules are evaluated.
@@ -112,13 +112,13 @@ const (
 
 // hit is the result of a rule for a window.
 type hit struct {
-	// score is the measured value divided by its threshold. With several conditions it is the smallest of their
-	// scores. The rule matches if score is at least 1.
+	// score is the measured value divided by its threshold. If a rule has several conditions, it is the smallest of
+	// their scores. The rule matches if score is at least 1.
 	score    float64
 	severity Severity
-	// The rest is set if the score is at least 1. Words that depend on tense are marked (tense).
+	// The fields below are set if score is at least 1. Words that depend on tense are marked (tense).
 	title, text, next string
-	// advice is a list of alternatives. plan chooses the first that fits. If the list is empty, next is the advice.
+	// advice has alternatives, of which plan chooses the first that fits. If it is empty, next is the advice.
 	advice  []advice
 	threads []sampler.ThreadID
 	stack   sampler.StackID
@@ -127,15 +127,15 @@ type hit struct {
 	ownCPU  bool
 	// endpoint is the endpoint that contributes most to the problem, or "".
 	endpoint string
-	// explains is the time that the finding costs the threads of the window, in ns: its own time, and the time that
-	// other threads waited for it.
+	// explains is the time that the finding costs the threads of the window, in ns: its own time, and the time for
+	// which other threads waited because of it.
 	explains int64
-	// tell adds the parts of text that are expensive to find, such as the culprit's code. It is called before a user
-	// sees the finding, or at the next evaluation. Until then the window covers about the same time.
+	// tell adds the parts of text that are costly to find, such as the code to blame. It is called before a user sees
+	// the finding, or at the next evaluation. Until then the window has changed little.
 	tell func(*hit)
 }
 
-// inTense returns the hit with its text completed by tell.
+// inTense calls tell, which completes the text of the hit, and returns the hit.
 func (h hit) inTense() hit {
 	if h.tell != nil {
 		h.tell(&h)
@@ -144,8 +144,8 @@ func (h hit) inTense() hit {
 	return h
 }
 
-// explainsBand is the relative change of a finding's share from which on the finding may move in the list. It keeps
-// the top line from jumping between two findings with about the same share.
+// explainsBand is how much a finding's share must change before the finding may move in the list, as a part of the
+// share. So two findings with about the same share do not keep changing places at the top.
 const explainsBand = .25
 
 // ruleState is what Findings remembers about a rule between evaluations.
@@ -153,16 +153,16 @@ type ruleState struct {
 	raised bool
 	trueNS int64 // since when the rule has matched; zero if it does not match
 	lowNS  int64 // since when the score is below ClearShare; zero if it is not
-	// sureNS is when the rule last matched in the short window (trail), too. When trail shows the end, endedNS is set
-	// to sureNS, even if the whole window still matches. endedNS is zero while the finding is active.
+	// sureNS is when the rule last matched in the short window (trail), too. When trail shows the end, endedNS becomes
+	// sureNS, even if the whole window still matches. endedNS is zero while the finding is active.
 	sureNS, endedNS int64
 	// last is the rule's last hit.
 	last hit
-	// worst is the finding at its highest score since it was raised. shown is set if it was visible since.
+	// worst is the finding at its highest score since it was raised. shown is set if it was visible since then.
 	worst      Finding
 	worstScore float64
 	shown      bool
-	// lastExplains is the finding's share of busy time. explains is the same in steps of explainsBand.
+	// lastExplains is the finding's share of busy time. explains is the same, in steps of explainsBand.
 	lastExplains, explains float64
 	lastEvidence           sampler.Quality
 }
@@ -178,13 +178,13 @@ type Findings struct {
 	rules  *Rules
 	states [len(rules)]ruleState
 	nextNS int64
-	// win is the last ten seconds. late is the part of win after the program's start, and trail its last trailNS.
+	// win is the last ten seconds. late is the part of win after the program's start. trail is the last trailNS of win.
 	win, late, trail window
 	past             []Finding // ended findings at their highest score, as passed to tell
 }
 
-// New returns Findings of a stream of the target p, whose IDs point into dict. b and q must be of the same stream. If r
-// is nil, all rules apply with their default thresholds.
+// New returns the Findings of a stream of the target p, whose IDs point into dict. b and q must belong to the same
+// stream. If r is nil, all rules apply with their default thresholds.
 func New(s *stream.Stream, p sampler.Process, dict *sampler.Dictionary, b *account.Blame, q *account.Requests, r *Rules) *Findings {
 	if r == nil {
 		r = NewRules()
@@ -197,7 +197,7 @@ func New(s *stream.Stream, p sampler.Process, dict *sampler.Dictionary, b *accou
 	return f
 }
 
-// Tick evaluates the rules every evaluateNS. The collector has added the sample before.
+// Tick evaluates the rules every evaluateNS. Before it is called, the collector has added the sample.
 func (f *Findings) Tick(k *gvl.Tick) {
 	now := k.ToNS
 	if now < f.nextNS {
@@ -212,7 +212,7 @@ func (f *Findings) Tick(k *gvl.Tick) {
 	if f.win.sampledNS < minWindowNS {
 		return
 	}
-	// If the window has no part of the start, late and win are the same.
+	// If no part of the window is in the program's start, late is the same as win.
 	late := &f.win
 	if boot := f.ev.bootNS; now-boot <= findingsWindowNS+1e9 {
 		late = &f.late
@@ -235,8 +235,8 @@ func (f *Findings) Tick(k *gvl.Tick) {
 	}
 }
 
-// Early reports whether the program has started so recently that rules could not raise a finding yet. Then a missing
-// finding proves nothing.
+// Early reports whether the program has started so recently that rules could not raise a finding yet. In this case a
+// missing finding proves nothing.
 func (f *Findings) Early() bool {
 	return f.ev.lastNS-f.ev.bootNS < minWindowNS+raiseNS+evaluateNS
 }
@@ -310,7 +310,7 @@ func (f *Findings) judge(i int, now int64, late *window) {
 	}
 }
 
-// trails notes whether a condition has ended. The short window (trail) shows this before score, the whole window's.
+// trails notes whether a condition has ended. The short window shows this earlier than the whole window's score.
 func (f *Findings) trails(i int, now int64, score float64) {
 	st := &f.states[i]
 	if st.raised && !rules[i].sparse && f.trail.sampledNS >= minWindowNS {
@@ -324,14 +324,14 @@ func (f *Findings) trails(i int, now int64, score float64) {
 	}
 }
 
-// ended returns the finding of a rule that has ended, with the figures of its highest score.
+// ended returns the finding of a rule whose condition has ended, with the figures of its highest score.
 func (st *ruleState) ended() Finding {
 	w := st.worst
 	w.UntilNS = st.endedNS
 	return w
 }
 
-// finding returns the finding of a raised rule, for tell to complete.
+// finding returns the finding of a raised rule. tell must still complete it.
 func (f *Findings) finding(i int) Finding {
 	st := &f.states[i]
 	st.last = st.last.inTense()
@@ -368,7 +368,7 @@ func (f *Findings) Raised() []Finding {
 	return tell(out, f.ev.lastNS)
 }
 
-// tell completes findings for a reader at nowNS: it puts causes first, chooses advice, and sets the tense.
+// tell completes findings for a reader at nowNS: it puts causes before symptoms, chooses advice, and sets the tense.
 func tell(list []Finding, nowNS int64) []Finding {
 	list = causesFirst(list)
 	plan(list)
@@ -383,7 +383,7 @@ func tell(list []Finding, nowNS int64) []Finding {
 // before others. A finding always comes before those that it explains. The caller owns the slice.
 func (f *Findings) Current() []Finding { return tell(f.current(), f.ev.lastNS) }
 
-// current returns the findings of Current, for tell to complete.
+// current returns the findings of Current. tell must still complete them.
 func (f *Findings) current() []Finding {
 	var out []Finding
 	for _, i := range f.ranked() {
@@ -403,8 +403,8 @@ func (f *Findings) current() []Finding {
 // s. Active findings come first, then the ended ones by severity, then the latest. The caller owns the slice.
 func (f *Findings) Told() []Finding { return f.toldAt(f.current(), f.ev.lastNS) }
 
-// ToldOfEnded is like Told for a process that ended at endNS and a reader at nowNS. Findings that were active at endNS
-// count as ended then. All disappear 30 s later.
+// ToldOfEnded is like Told, for a process that ended at endNS and a reader at nowNS. Findings that were active at endNS
+// count as ended at that time. All findings disappear 30 s later.
 func (f *Findings) ToldOfEnded(endNS, nowNS int64) []Finding {
 	list := f.current()
 	for i := range list {

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// serve lets a thread work for a request of an endpoint.
+// serve makes a thread work for a request of an endpoint from now on.
 func (s *scene) serve(id sampler.ThreadID, endpoint, statement string) {
 	if s.serving == nil {
 		s.serving = make(map[sampler.ThreadID]sampler.Serving)
@@ -67,11 +67,12 @@ func TestFindingsNameWhoTakesTheGVL(t *testing.T) {
 	}
 }
 
-// TestFindingsNameARouteOnManyThreads: if the requests of a route hold the GVL on several threads, and no single thread
-// leads, the route hogs the GVL. If all requests have the same route, no route does.
+// TestFindingsNameARouteOnManyThreads: the requests of a route hold the GVL on several threads, and no single thread
+// leads. The finding must say that the route hogs the GVL. If all requests have the same route, it must say this of no
+// route.
 func TestFindingsNameARouteOnManyThreads(t *testing.T) {
 	const reports, all = 4, 8
-	// goOn plays samples. In the first ticks of every 20 samples, a request on one of the first threads holds the GVL.
+	// goOn plays samples. In the first ticks of every 20, one of the first threads holds the GVL for its request.
 	goOn := func(s *scene, seconds int64, ticks int) {
 		long, short := s.stack("c:JSON.generate", "Reports#build"), s.stack("Server#handle")
 		s.play(seconds*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
@@ -134,7 +135,8 @@ func TestFindingsNameARouteOnManyThreads(t *testing.T) {
 	}
 }
 
-// TestFindingsNameWhoAsks: the finding names the route that waits most for a slow service, and its current statement.
+// TestFindingsNameWhoAsks: the finding about a slow service names the route that waits most for it, and the route's
+// current statement.
 func TestFindingsNameWhoAsks(t *testing.T) {
 	db := sampler.Peer{Kind: sampler.PeerTCP, Remote: "10.0.0.5:5432", Local: "10.0.0.1", Service: "PostgreSQL"}
 	s := newScene(t)
@@ -182,7 +184,7 @@ func TestFindingsNameForWhomALockIsHeld(t *testing.T) {
 	s.names(s.one("deadlock"), "GET a#b", "puma 1 (GET a#b) waits for Mutex 0xa8")
 }
 
-// waitsForLock is a thread that waits for a Mutex that another thread holds.
+// waitsForLock returns a thread that waits for a Mutex that another thread holds.
 func waitsForLock(id, holder sampler.ThreadID, object uint64) sampler.Thread {
 	th := gvltest.Asleep(id, sampler.StoppedForever, sampler.BlockMutex)
 	th.Blocked.Object, th.Blocked.Holder = object, holder

@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestOrder: standstills come first, then causes, then symptoms. Within a rank, severe findings come first, then
-// findings that explain more.
+// TestOrder: standstills come first, then causes, then symptoms. Within one of these ranks, severe findings come first,
+// then findings that explain more of the time.
 func TestOrder(t *testing.T) {
 	type raised struct {
 		id       string
@@ -69,9 +69,9 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// explainedPairs lists each symptom with its causes, and the evidence that a cause needs. A number is the least part of
-// the symptom's time. With "shared", both have the same thread or remote end. With "own", the process itself takes the
-// CPU. With "others", it does not.
+// explainedPairs lists each symptom with its causes, and the evidence that each cause needs. A number is the least part
+// of the symptom's time that the cause must have. "shared" means that both must have the same thread or remote end.
+// "own" means that the process itself must take the CPU. "others" means that it must not.
 const explainedPairs = `
 gvl_stuck: memory_stall 0.5
 memory_stall: memory_grows 0
@@ -88,8 +88,8 @@ stuck_thread: lock_starved shared, lock_convoy shared, dns_slow shared, child_wa
 all_busy: cpu_starved 0
 `
 
-// TestOrderOfAllPairs: of any two findings, the cause comes first if there is evidence, however severe the symptom is.
-// All other pairs are ordered by standstill, severity, rank and what they explain.
+// TestOrderOfAllPairs: of any two findings, the cause comes before the symptom if the evidence is there, however severe
+// the symptom is. All other pairs are ordered by standstill, severity, rank and the time that they explain.
 func TestOrderOfAllPairs(t *testing.T) {
 	want := make(map[[2]string]string)
 	for _, line := range strings.Split(strings.TrimSpace(explainedPairs), "\n") {
@@ -113,7 +113,8 @@ func TestOrderOfAllPairs(t *testing.T) {
 				f.states[i] = ruleState{raised: true, shown: true, explains: yExplains, last: hit{severity: ySevere, threads: []sampler.ThreadID{thread}, ownCPU: own}}
 			}
 		}
-		// A finding can hide another one. This test takes all findings, because it is not about hiding.
+		// A finding can hide another one. This test uses all findings, even hidden ones, because it only tests the
+		// order.
 		var list []Finding
 		for _, i := range f.ranked() {
 			list = append(list, f.finding(i))
@@ -124,8 +125,8 @@ func TestOrderOfAllPairs(t *testing.T) {
 		}
 		return list[0].ID
 	}
-	// explains returns the evidence that a cause needs to explain a symptom. own is true if the process takes the CPU
-	// itself.
+	// explains returns the evidence that the rule by needs to explain symptom. own is true if the process itself takes
+	// the CPU.
 	explains := func(by, symptom *rule, own bool) (evidence string, is bool) {
 		evidence, is = want[[2]string{by.id, symptom.id}]
 		switch evidence {
@@ -143,7 +144,7 @@ func TestOrderOfAllPairs(t *testing.T) {
 			t.Errorf("%s and %s explain each other", x.id, y.id)
 		}
 		if !explained {
-			// Without evidence the severe finding leads, unless the other one is its cause or a standstill.
+			// Without evidence the more severe finding comes first, unless the other one is its cause or a standstill.
 			if !other && y.rank != rankStandstill {
 				if got := first(x, y, SeverityCrit, SeverityWarn, .1, .9, true, own); got != x.id {
 					t.Errorf("%s (crit) and %s (warn): %s leads", x.id, y.id, got)
@@ -189,7 +190,8 @@ func TestOrderOfAllPairs(t *testing.T) {
 	}
 }
 
-// TestDocsListTheCauses: docs/reference/findings.md lists all causes, with the evidence that they need.
+// TestDocsListTheCauses: docs/reference/findings.md lists all causes of each finding, with the evidence that each
+// needs.
 func TestDocsListTheCauses(t *testing.T) {
 	text, err := os.ReadFile("../../docs/reference/findings.md")
 	if err != nil {
@@ -225,7 +227,8 @@ func TestDocsListTheCauses(t *testing.T) {
 	}
 }
 
-// TestAdviceNamesACause: if advice depends on another finding, the other finding is a cause of the first.
+// TestAdviceNamesACause: if the advice of a finding depends on another finding, this other finding must be one of its
+// causes.
 func TestAdviceNamesACause(t *testing.T) {
 	for id, all := range variants {
 		for _, list := range all {
@@ -238,8 +241,8 @@ func TestAdviceNamesACause(t *testing.T) {
 	}
 }
 
-// TestCollectorBeforeSaturation: if the garbage collector runs 40 % of the time, its finding comes before the queue for
-// the GVL that it causes.
+// TestCollectorBeforeSaturation: if the garbage collector runs 40 % of the time, threads queue for the GVL. The finding
+// about the collector comes before the finding about this queue.
 func TestCollectorBeforeSaturation(t *testing.T) {
 	s := newScene(t)
 	work := s.stack("Work#a")
@@ -264,14 +267,14 @@ func TestCollectorBeforeSaturation(t *testing.T) {
 	}
 }
 
-// TestOrderByWhatIsExplained: of two troubles, the larger comes first. While both explain about the same, they keep
-// their places.
+// TestOrderByWhatIsExplained: of two problems, the one that explains more time comes first. While both explain about
+// the same, they do not change places.
 func TestOrderByWhatIsExplained(t *testing.T) {
 	s := newScene(t)
 	work := s.stack("Work#a")
 	var cpu, delay int64
-	// collects is how many of 20 ticks are in the garbage collector. lacks is the part of each tick without a CPU, in
-	// percent.
+	// collects is how many of 20 ticks the garbage collector runs. lacks is the part of each tick in which the thread
+	// has no CPU, in percent.
 	play := func(d int64, collects int, lacks int64) {
 		s.play(d, func(i int) (sampler.ThreadID, []sampler.Thread) {
 			s.gc.During = i%20 < collects

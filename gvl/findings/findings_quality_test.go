@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestFindingsNeedQuality: too few samples do not raise a finding about shares. More samples of the same load raise it,
-// and so do known changes. The finding says on how many samples it rests.
+// TestFindingsNeedQuality: with too few samples, no finding about shares is raised. With more samples of the same load,
+// or with known changes of the GVL, it is raised. The finding shows how many samples it is based on.
 func TestFindingsNeedQuality(t *testing.T) {
 	for _, c := range []struct {
 		name  string

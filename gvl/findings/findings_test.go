@@ -45,7 +45,7 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
-// watch replaces the stream and its findings with new ones.
+// watch gives the scene a new stream and new findings.
 func (s *scene) watch(p sampler.Process, r *Rules) {
 	s.stream = stream.New(p)
 	s.f = New(s.stream, p, s.dict, account.NewBlame(s.stream, s.dict), account.NewRequests(s.stream, s.dict, account.MaxBlameWindowNS), r)
@@ -55,7 +55,7 @@ func (s *scene) named(id sampler.ThreadID, name string, main bool) {
 	s.dict.SetThread(sampler.ThreadInfo{ID: id, Name: name, HasName: name != "", Main: main, Ractor: 1})
 }
 
-// stack interns frames, innermost first. "c:" marks C functions.
+// stack returns a stack with the given frames, innermost first. "c:" marks C functions.
 func (s *scene) stack(labels ...string) sampler.StackID {
 	var ids []sampler.FrameID
 	for _, l := range labels {
@@ -71,7 +71,8 @@ func (s *scene) at(th sampler.Thread, stack sampler.StackID) sampler.Thread {
 	return th
 }
 
-// play feeds samples for d ns. gen gets the number of the tick, and returns the owner of the GVL and the threads.
+// play feeds samples for d ns. For each tick, gen gets its number and returns the thread that holds the GVL, and all
+// threads.
 func (s *scene) play(d int64, gen func(i int) (sampler.ThreadID, []sampler.Thread)) {
 	for end := s.now + d; s.now < end; {
 		s.now += sceneTick
@@ -101,7 +102,7 @@ func (s *scene) ids() []string {
 	return out
 }
 
-// want checks which findings are active, and that the text of the first contains the given words.
+// want checks that exactly the findings in ids are active, and that the text of the first one has the given words.
 func (s *scene) want(what string, ids []string, words ...string) {
 	s.t.Helper()
 	got := s.f.Current()
@@ -121,7 +122,7 @@ func (s *scene) want(what string, ids []string, words ...string) {
 	}
 }
 
-// calm plays a healthy program. One thread runs a little, the others read, park and sleep.
+// calm plays a healthy program: one thread runs a little, the others read, wait for work and sleep.
 func (s *scene) calm(d int64) {
 	run, park := s.stack("Work#step"), s.stack("c:Thread::Queue#pop", "Pool#loop")
 	s.play(d, func(i int) (sampler.ThreadID, []sampler.Thread) {
@@ -148,7 +149,7 @@ func TestNoFindingWhenNothingIsWrong(t *testing.T) {
 		return 1, []sampler.Thread{s.at(gvltest.Holder(1), st[i%2]), gvltest.Asleep(2, sampler.StoppedForever, sampler.BlockJoin)}
 	})
 	s.want("batch", nil)
-	// Two threads that compute share the GVL fairly. The GVL is full, but neither thread hogs it.
+	// Two threads compute and share the GVL fairly. The GVL is always held, but neither thread takes too much of it.
 	s = newScene(t)
 	s.play(20*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
 		a, b := s.at(gvltest.Holder(1), st[i%2]), s.at(gvltest.Queued(2), st[i%2])
@@ -166,7 +167,8 @@ func TestNoFindingWhenNothingIsWrong(t *testing.T) {
 }
 
 // TestOneLongTurnMakesNoHog: in a server with nothing to do, one hold takes long because its thread lacks a CPU. Four
-// threads that want to check the time wait for it. This thread is no hog.
+// threads that want to check the time wait for the GVL meanwhile. The finding must not call the holder a hog of the
+// GVL.
 func TestOneLongTurnMakesNoHog(t *testing.T) {
 	s := newScene(t)
 	beat, look := s.stack("c:BasicSocket#__write_nonblock", "Redis::Client#io"), s.stack("Poller#wait")
@@ -193,7 +195,8 @@ func TestOneLongTurnMakesNoHog(t *testing.T) {
 	}
 }
 
-// turns plays a full GVL. A hog holds it for hogTicks, then one of n other threads holds it for one tick.
+// turns plays a GVL that is always held. A hog holds it for hogTicks, and then one of n other threads holds it for one
+// tick.
 func (s *scene) turns(d int64, n, hogTicks int) {
 	hog := []sampler.StackID{s.stack("c:JSON.generate", "Reports#build"), s.stack("c:JSON.generate", "Reports#build", "x")}
 	small := s.stack("Server#handle")
@@ -239,8 +242,8 @@ func TestSaturatedAndHog(t *testing.T) {
 	s.want("calm again", nil)
 }
 
-// TestHandedOn: no thread holds the GVL while it is handed on. If threads lose most of their time to the GVL, it is
-// saturated although it is held for only 80 % of the time. If they lose less, it is not.
+// TestHandedOn: while the GVL is handed on, no thread holds it. It is held for only 80 % of the time here. If threads
+// lose most of their time to waits for it, it is saturated all the same. If they lose less time, it is not saturated.
 func TestHandedOn(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -278,8 +281,8 @@ func TestHandedOn(t *testing.T) {
 	}
 }
 
-// TestWordsWaitForAReader: ddtop looks for the code to blame only for the worst moment of a run, and when a caller
-// reads the findings. Each text is complete.
+// TestWordsWaitForAReader: to save work, ddtop looks for the code to blame only at the worst moment of a finding, and
+// when a caller reads the findings. Each text that is read must be complete.
 func TestWordsWaitForAReader(t *testing.T) {
 	s := newScene(t)
 	s.turns(12*gvltest.Sec, 6, 19)
@@ -318,7 +321,7 @@ func TestStuck(t *testing.T) {
 	if f := s.f.Current()[0]; !strings.Contains(f.Next, "C function") {
 		t.Errorf("in a C function: %+v", f)
 	}
-	// The same in Ruby code. No C function is to blame.
+	// The same happens in Ruby code. No C function is to blame.
 	s = newScene(t)
 	power := s.stack("Keys#power", "Keys#sign")
 	s.play(5*gvltest.Sec, func(int) (sampler.ThreadID, []sampler.Thread) {
@@ -345,7 +348,7 @@ func TestStuck(t *testing.T) {
 		return 0, []sampler.Thread{s.at(gvltest.Asleep(1, sampler.Stopped, sampler.BlockSleep), keep), gvltest.Asleep(2, sampler.Stopped, sampler.BlockSleep)}
 	})
 	s.want("stalled", []string{"gvl_stuck"}, "CardTerminal#settle → Fiddle::Function#call", "slept in the kernel", "1 thread waiting")
-	// If no thread waits, the same does no harm.
+	// The holder sleeps in the same way, but no thread waits. This does no harm.
 	s = newScene(t)
 	s.play(5*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
 		return 1, []sampler.Thread{s.at(gvltest.Rechecked(gvltest.Answered(gvltest.Holder(1), s.now, "poll", -1, 0)), keep)}
@@ -364,7 +367,7 @@ func TestGarbageCollection(t *testing.T) {
 		return 1, []sampler.Thread{s.at(gvltest.Holder(1), build)}
 	})
 	s.want("pressure", []string{"gc_pressure"}, "25 % of the time", "Importer#import → Array#map", "minor")
-	// A server with little to do works for 12 % of the time. One full collection takes a quarter of its work.
+	// A server with little to do works for 12 % of the time. One full collection takes a quarter of this work.
 	s = newScene(t)
 	s.play(10*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
 		s.gc.During = i%1000 < 30
@@ -374,7 +377,7 @@ func TestGarbageCollection(t *testing.T) {
 		return 0, []sampler.Thread{s.at(gvltest.Asleep(1, sampler.Stopped, sampler.BlockSleep), build)}
 	})
 	s.want("one collection of a quiet server", nil)
-	// A program collects garbage while it starts, for 4.5 s. Then it is calm, or it goes on collecting.
+	// A program collects garbage for 4.5 s while it starts. After that it is calm, or it goes on collecting.
 	for _, c := range []struct {
 		boot, after int64
 		want        []string
@@ -422,7 +425,7 @@ func TestStarved(t *testing.T) {
 		return 1, []sampler.Thread{th}
 	})
 	s.want("run delay", []string{"cpu_starved"}, "40 %")
-	// The finding shows what ddtop itself takes of the CPU. If this is much, the advice about it comes first.
+	// The finding shows ddtop's own share of the CPU. If this share is large, the advice about ddtop comes first.
 	s.play(8*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
 		s.self.CPUNS = (s.now - gvltest.Base) * 16 / 100
 		th := s.at(gvltest.Holder(1), work[i%2])
@@ -433,8 +436,8 @@ func TestStarved(t *testing.T) {
 	if next := s.f.Current()[0].Next; !strings.HasPrefix(next, "let ddtop take less") {
 		t.Errorf("what to do: %s", next)
 	}
-	// Of short holds, the counters show only those that were interrupted. Here this is one in six, and its thread had
-	// no CPU for half of the time. The others always had one.
+	// The counters do not show all short holds, only those that were interrupted. Here one hold in six is interrupted,
+	// and its thread had no CPU for half of the time. In all other holds, the thread always had a CPU.
 	s = newScene(t)
 	var readAt, cpu, delay int64
 	s.play(8*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
@@ -532,7 +535,7 @@ func TestLocks(t *testing.T) {
 		for id := sampler.ThreadID(2); id < 8; id++ {
 			list = append(list, lock(id, 1, 0xa8))
 		}
-		// They take turns, so that no thread is stuck.
+		// The threads do this in turn, so that no thread is stuck.
 		list[1+i%6] = s.at(gvltest.Asleep(sampler.ThreadID(2+i%6), sampler.Stopped, sampler.BlockSleep), 0)
 		return 0, list
 	})
@@ -548,7 +551,7 @@ func TestLocks(t *testing.T) {
 	mixed := []gvl.ThreadState{
 		{Thread: 5, State: gvl.Lock, Detail: gvl.Detail{Holder: 4}}, {Thread: 3, State: gvl.Parked, Detail: gvl.Detail{Joined: 5}},
 		{Thread: 4, State: gvl.Lock, Detail: gvl.Detail{Holder: 3}}, {Thread: 6, State: gvl.Lock, Detail: gvl.Detail{Holder: 5}},
-		// This thread was seen while its state was being written. No Ruby thread can wait for itself.
+		// No Ruby thread can wait for itself. Ruby was changing this thread's state when it was read.
 		{Thread: 8, State: gvl.Lock, Detail: gvl.Detail{Holder: 8}},
 	}
 	if c := account.Deadlocks(mixed); len(c) != 1 || !slices.Equal(c[0], []sampler.ThreadID{3, 5, 4}) {

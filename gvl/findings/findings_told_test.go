@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-// TestToldInTime: if the condition of a finding has ended, its text describes the window in which the condition was
-// true. It does not matter when the text is read.
+// TestToldInTime: when the condition of a finding has ended, its text describes the window in which the condition was
+// true. This must not depend on when the text is read.
 func TestToldInTime(t *testing.T) {
 	s := newScene(t)
 	s.calm(2 * gvltest.Sec)

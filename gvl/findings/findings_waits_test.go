@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// readers plays n threads that read from a peer nearly all the time. Between two calls, each holds the GVL for a tick.
+// readers plays n threads that read from a peer nearly all the time. Between two calls, each thread holds the GVL for a
+// tick.
 func (s *scene) readers(d int64, n int, peer sampler.PeerID, labels ...string) {
 	s.play(d, func(i int) (sampler.ThreadID, []sampler.Thread) {
 		var list []sampler.Thread
@@ -28,8 +29,8 @@ func (s *scene) readers(d int64, n int, peer sampler.PeerID, labels ...string) {
 	})
 }
 
-// TestKeptConnections: workers of a server that wait for their clients' next requests are not in I/O. io_busy names a
-// peer, and a place in a thread that waits for this peer.
+// TestKeptConnections: workers of a server that wait for the next requests of their clients do not count as doing I/O.
+// The finding io_busy names a peer, and a place in the code of a thread that waits for this peer.
 func TestKeptConnections(t *testing.T) {
 	server := []string{"Puma::Server#process_client", "block in Puma::Server#run", "block (2 levels) in Puma::ThreadPool#spawn_thread", "c:Kernel#loop"}
 	kept := append([]string{"c:IO#wait_readable", "Puma::Client#reset"}, server...)
@@ -96,8 +97,8 @@ func TestSlowPeers(t *testing.T) {
 	}
 }
 
-// callers plays n threads for d ns. Each sample, 20 per second, finds all of them reading from a peer. Their CPU
-// counters are read four times per second, and grow by cpuNS per call of 400 ms.
+// callers plays n threads for d ns. There are 20 samples per second, and each finds all threads reading from a peer.
+// The threads' CPU counters are read four times per second, and grow by cpuNS for each call of 400 ms.
 func (s *scene) callers(d, cpuNS int64, n int, peer sampler.PeerID) {
 	const reading, call = 250 * gvltest.MS, 400 * gvltest.MS
 	stack := s.stack("c:IO#gets", "Client#ask")
@@ -118,8 +119,8 @@ func (s *scene) callers(d, cpuNS int64, n int, peer sampler.PeerID) {
 }
 
 // TestCallsBetweenSamples: threads call a slow service again and again, and every sample finds them waiting for its
-// answer. They are not readers of a stream, because they had a CPU in between. None of their waits lasts the whole
-// time.
+// answer. Because they had a CPU in between, they must not count as readers of a stream. No single wait may be reported
+// with the whole time as its length.
 func TestCallsBetweenSamples(t *testing.T) {
 	for _, c := range []struct {
 		what  string
@@ -133,7 +134,7 @@ func TestCallsBetweenSamples(t *testing.T) {
 		if longest := s.f.win.state(1).DurationNS(); c.ids != nil && longest > 2*gvltest.Sec || c.ids == nil && longest < 14*gvltest.Sec {
 			t.Errorf("%s: the wait going on has lasted %v ns", c.what, longest)
 		}
-		// At last, samples see the threads at work. For twelve seconds no sample did, but no single wait took so long.
+		// Now samples see the threads at work. For twelve seconds no sample did, but no single wait took so long.
 		s.readers(5*gvltest.Sec, 3, peer, "c:IO#gets", "Client#ask")
 		if c.ids != nil {
 			s.want(c.what+", then seen at work", c.ids)
@@ -141,8 +142,8 @@ func TestCallsBetweenSamples(t *testing.T) {
 	}
 }
 
-// TestNotReachable: attempts to connect again and again are not slow answers. A read after each connection is a slow
-// answer.
+// TestNotReachable: repeated attempts to connect to a service are not slow answers of the service. If the thread reads
+// after each connection, they are.
 func TestNotReachable(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -216,7 +217,8 @@ func TestOtherWaits(t *testing.T) {
 	})
 	s.want("pool", []string{"pool_wait"}, "2 threads wait for a connection", "longest wait 5.75 s in")
 
-	// Meanwhile the thread that has the connection calls another service. Sidekiq's scheduler sleeps in its own pool.
+	// Meanwhile the thread that has the pool's connection calls another service. Sidekiq's scheduler sleeps in its own
+	// pool, and does not count.
 	s = newScene(t)
 	s.named(3, "worker-3", false)
 	checkout := s.stack("c:Thread::ConditionVariable#wait", "ConnectionPool::TimedStack#pop", "ConnectionPool#checkout", "ConnectionPool#with",
@@ -232,8 +234,8 @@ func TestOtherWaits(t *testing.T) {
 	s.want("holders of a pool", []string{"pool_wait"}, "2 threads wait for a connection",
 		"; 1 thread has one: worker-3 in Renderer.render → IO#wait_readable")
 
-	// One of nine threads waits for the pool again and again. Waits of 1.2 s are found, also between two of them,
-	// because earlier waits are in the window. Waits of 700 ms are not found.
+	// One of nine threads waits for the pool again and again. If its waits take 1.2 s, there is a finding, also between
+	// two waits, because earlier waits are still in the window. If they take 700 ms, there is none.
 	for _, c := range []struct {
 		what   string
 		waitNS int64
@@ -279,8 +281,8 @@ func TestOtherWaits(t *testing.T) {
 	}
 }
 
-// TestLongPolling: requests that wait for news with a time limit do no harm while a worker of the server is free. If
-// there is no time limit or no free worker, they do.
+// TestLongPolling: requests that wait for news, with a time limit, do no harm while the server has a free worker.
+// Without a time limit, or without a free worker, they do harm.
 func TestLongPolling(t *testing.T) {
 	server := []string{"Puma::Server#process_client", "block in Puma::Server#run",
 		"block (2 levels) in Puma::ThreadPool#spawn_thread", "c:Kernel#loop"}
@@ -314,8 +316,9 @@ func TestLongPolling(t *testing.T) {
 	}
 }
 
-// TestCollectionsAreNotBlamedOnWaits: a thread that only waits makes no objects. So its stack is older than the
-// collection, and the finding does not name it. A thread that reads makes Strings.
+// TestCollectionsAreNotBlamedOnWaits: a thread that only waits makes no objects, so it cannot cause a collection. If it
+// has such a stack, the stack was read before the collection, and the finding does not name it. A thread that reads
+// makes Strings, so it can be named.
 func TestCollectionsAreNotBlamedOnWaits(t *testing.T) {
 	for innermost, blamed := range map[string]bool{"c:IO#wait_readable": false, "c:Kernel#sleep": false,
 		"c:Thread::Queue#pop": false, "c:IO#gets": true, "c:Array#map": true} {

@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// waitsIn is a thread that waits for a Queue. turns is how often it was given a CPU.
+// waitsIn returns a thread that waits for a Queue. turns is how often it has got a CPU.
 func (s *scene) waitsIn(id sampler.ThreadID, turns int64, labels ...string) sampler.Thread {
 	th := gvltest.Asleep(id, sampler.StoppedForever, sampler.BlockQueue)
 	th.Blocked.Object = 0xbee
@@ -15,13 +15,14 @@ func (s *scene) waitsIn(id sampler.ThreadID, turns int64, labels ...string) samp
 	return s.at(th, s.stack(append([]string{"c:Thread::Queue#pop"}, labels...)...))
 }
 
-// TestGates: ddtop distinguishes a method that lets only some threads in from a method in which workers wait for jobs.
+// TestGates: a gate is a method that lets only some threads in. ddtop must not take a method in which workers wait for
+// jobs for a gate.
 func TestGates(t *testing.T) {
 	wait := []string{"Pool#with", "Shop#order", "Web#run"}
 	inside := []string{"c:IO#read", "Shop#query", "block in Shop#order", "Pool#with", "Shop#order", "Web#run"}
 	for _, c := range []struct {
 		what string
-		// in returns which of the six threads are inside the method in a given second. vain is true if the waiting
+		// in returns the threads, of six, that are inside the method in a given second. vain is true if the waiting
 		// threads are woken again and again, but do not get in.
 		in   func(second int64) []sampler.ThreadID
 		vain bool

@@ -9,15 +9,16 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestFullCollections: a full collection is found if it takes 300 ms, or marks for 200 ms. A minor collection of this
-// length is not found. Nor is a collection in steps, or a collection whose time the program chose.
+// TestFullCollections: there is a finding for a full collection that takes 300 ms, or marks for 200 ms. There is none
+// for a minor collection of this length, for a collection in steps, or for one that the program started itself.
 func TestFullCollections(t *testing.T) {
 	const full, ms = sampler.GCMajorByOldGen | sampler.GCByNewObject, gvltest.MS
 	for _, c := range []struct {
 		name          string
 		reason        uint32
 		markMS, allMS int64
-		// stepMS is how long a step takes. It is zero if there is only one. cpu is the share of a CPU, in percent.
+		// stepMS is how long a step of the collection takes. It is zero if there is only one step. cpu is the thread's
+		// share of a CPU, in percent.
 		stepMS   int64
 		cpu      int64
 		compacts bool
@@ -104,7 +105,7 @@ func TestFullCollections(t *testing.T) {
 	}
 }
 
-// TestFullCollectionsAreCounted: the finding about the second long collection also counts the first.
+// TestFullCollectionsAreCounted: the finding about a second long collection counts both.
 func TestFullCollectionsAreCounted(t *testing.T) {
 	s := newScene(t)
 	stack := s.stack("Shop#build")

@@ -8,13 +8,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestMemoryGrows: memory that grows on and on through full collections is found. Memory that fills up, a saw-tooth and
-// a leap are not.
+// TestMemoryGrows: there is a finding if memory goes on growing through several full collections. There is none if
+// memory fills up and stays, goes up and down, or leaps once.
 func TestMemoryGrows(t *testing.T) {
 	const mb = 1 << 20
 	for _, c := range []struct {
 		what string
-		// rss returns the memory in MiB at a second. majors returns the number of full collections until then.
+		// rss returns the memory in MiB in a second. majors returns the number of full collections up to this second.
 		rss    func(second int64) int64
 		majors func(second int64) uint64
 		want   []string
@@ -60,8 +60,8 @@ func TestMemoryGrows(t *testing.T) {
 	}
 }
 
-// TestMemoryGrowsThroughRareCollections: full collections are 90 s apart, and between them the growth pauses at times.
-// The levels after the collections show the growth, for longer than the notes go back.
+// TestMemoryGrowsThroughRareCollections: full collections are 90 s apart, and between them memory sometimes does not
+// grow. The memory right after each collection shows the growth. ddtop must remember it for longer than other notes.
 func TestMemoryGrowsThroughRareCollections(t *testing.T) {
 	const mb = 1 << 20
 	for _, c := range []struct {
@@ -69,7 +69,7 @@ func TestMemoryGrowsThroughRareCollections(t *testing.T) {
 		rss  func(second int64) int64
 		want []string
 	}{
-		// Grows for ten seconds in each 30 s.
+		// The memory grows in the first ten seconds of every 30 s.
 		{"grows", func(s int64) int64 { return 200 + s/30*30 + 3*min(s%30, 10) }, []string{"memory_grows"}},
 		{"a saw-tooth", func(s int64) int64 { return 200 + s%180/30*60 }, nil},
 		{"fills up", func(s int64) int64 { return 200 + 400*s/(s+60) }, nil},
@@ -96,13 +96,13 @@ func TestMemoryGrowsThroughRareCollections(t *testing.T) {
 	}
 }
 
-// TestMemoryOfC: Ruby counts the bytes that it has malloc'ed. Growth beyond this count is memory of C code. The count
-// restarts at a full collection.
+// TestMemoryOfC: Ruby counts the bytes that it has malloc'ed. If memory grows by more than this count, the rest is
+// memory of C code. The count restarts at a full collection.
 func TestMemoryOfC(t *testing.T) {
 	const mb = 1 << 20
 	for _, c := range []struct {
 		what string
-		// counted is how many MiB Ruby mallocs and does not free in a second.
+		// counted is how many MiB Ruby mallocs without freeing them, per second.
 		counted int64
 		says    string
 	}{
@@ -130,8 +130,8 @@ func TestMemoryOfC(t *testing.T) {
 	}
 }
 
-// TestMakerOfObjects: ddtop names the place that makes most objects, if enough instants distinguish it from the next
-// place. The callers of the place do not matter.
+// TestMakerOfObjects: ddtop names the place in the code that makes most objects, if it was seen at enough instants to
+// be distinguished from the next place. The callers of the place make no difference.
 func TestMakerOfObjects(t *testing.T) {
 	s := newScene(t)
 	own := func(labels ...string) sampler.StackID {
@@ -146,7 +146,8 @@ func TestMakerOfObjects(t *testing.T) {
 	calls := own("c:String#*", "Cache#put")
 	for _, c := range []struct {
 		what string
-		// instants has the number of instants of each stack, and how many objects each instant made.
+		// instants has two numbers for each stack: at how many instants it made objects, and how many objects each
+		// time.
 		instants map[sampler.StackID][2]int64
 		want     sampler.StackID
 		place    string

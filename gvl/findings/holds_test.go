@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestHoldOverGaps: a thread keeps the GVL for 18 s, but the samples have gaps again and again. Counters prove that no
-// other thread had the GVL in a gap.
+// TestHoldOverGaps: a thread keeps the GVL for 18 s, but the samples have several gaps. This counts as one hold,
+// because counters prove that no other thread had the GVL in a gap.
 func TestHoldOverGaps(t *testing.T) {
 	for _, c := range []struct {
 		name     string

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestLoopBlockedInTurn: several fibers that compute one after the other block the event loop together, even if each
+// TestLoopBlockedInTurn: several fibers compute one after the other. Together they block the event loop, even if each
 // computes for less than a second.
 func TestLoopBlockedInTurn(t *testing.T) {
 	for _, c := range []struct {
@@ -39,8 +39,8 @@ func TestLoopBlockedInTurn(t *testing.T) {
 	}
 }
 
-// TestBatch: the main thread of a program without requests computes, and so the GVL is saturated. That is a fact, not a
-// fault. If another thread serves a request, the main thread hogs the GVL.
+// TestBatch: if the main thread of a program without requests computes, the GVL is saturated. The finding reports this
+// as a fact, not as a fault. If another thread serves a request, the finding says that the main thread hogs the GVL.
 func TestBatch(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -64,8 +64,8 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// TestPoolHolders: the finding names the thread that has a connection of the pool, and its place in the code. The
-// thread is known from Active Record's list. Threads without a connection are not named.
+// TestPoolHolders: the finding names the thread that has a connection of the pool, and its place in the code. Active
+// Record's list shows which thread this is. Threads without a connection are not named.
 func TestPoolHolders(t *testing.T) {
 	s := newScene(t)
 	for id := range sampler.ThreadID(4) {
@@ -88,8 +88,8 @@ func TestPoolHolders(t *testing.T) {
 	s.names(s.one("pool_wait"), "", "; 1 thread has one: processor-3 in PdfClient.render → IO#read (app.rb:10)")
 }
 
-// TestManyCallsStay: requests with twelve calls of 75 ms each are found. The finding stays active while they go on,
-// although many are only partly in the window. It also stays if there are a little fewer calls.
+// TestManyCallsStay: there is a finding for requests with twelve calls of 75 ms each. It stays active while such
+// requests arrive, although many of them are only partly in the window. It also stays if there are a few calls less.
 func TestManyCallsStay(t *testing.T) {
 	const threads, cycle = 8, 16 // ticks from one call to the next
 	s := newScene(t)
@@ -97,8 +97,8 @@ func TestManyCallsStay(t *testing.T) {
 	peer := s.dict.InternPeer(to)
 	asks, works := s.stack("c:IO#read", "Net::BufferedIO#rbuf_fill"), s.stack("Orders#index")
 	left, number := [threads + 1]int{}, sampler.WorkNumber(0)
-	// play lets requests with so many calls arrive for some seconds. It returns after how many of these seconds the
-	// finding was active.
+	// play lets requests with the given number of calls arrive for some seconds. It returns in how many of these
+	// seconds the finding was active.
 	play := func(seconds, calls int) (active int) {
 		for range seconds {
 			s.play(gvltest.Sec, func(i int) (owner sampler.ThreadID, list []sampler.Thread) {
@@ -140,7 +140,7 @@ func TestManyCallsStay(t *testing.T) {
 	}
 }
 
-// TestSteadyCalls: the number of calls in a text changes only if the calls change by more than a quarter.
+// TestSteadyCalls: the number of calls in a text stays the same until the calls change by more than a quarter.
 func TestSteadyCalls(t *testing.T) {
 	var c collector
 	for i, x := range []struct {
@@ -154,9 +154,9 @@ func TestSteadyCalls(t *testing.T) {
 	}
 }
 
-// TestFullQueue: if no other thread runs the program's code, no thread can take from a full queue. In a forked worker,
-// the thread that should take may exist only in the master. Any thread with the program's code might take from the
-// queue.
+// TestFullQueue: any thread that runs the program's code might take from a full queue. If there is no such thread
+// except those that put into the queue, the finding says that no thread takes from it. In a forked worker, the thread
+// that should take may exist only in the master.
 func TestFullQueue(t *testing.T) {
 	const gone = "no thread of this process takes from the full queue of Recorder#track"
 	for _, c := range []struct {
@@ -204,8 +204,8 @@ func TestFullQueue(t *testing.T) {
 	}
 }
 
-// TestRegexInTwoThreads: two threads are in endless matches. The finding always names the thread whose match began
-// first, and counts the other one. The advice fits the version of Ruby.
+// TestRegexInTwoThreads: two threads match regular expressions endlessly. The finding always names the thread whose
+// match began first, and counts the other one. The advice depends on the version of Ruby.
 func TestRegexInTwoThreads(t *testing.T) {
 	for version, advice := range map[string]string{
 		"3.1.2": "rewrite the expression without nested repetitions, limit the length of the text before it is matched; " +
@@ -248,9 +248,9 @@ func TestRegexInTwoThreads(t *testing.T) {
 	}
 }
 
-// TestPoolWaitOfOneJob: a thread that waits for a connection wakes up now and then, but another thread was faster. The
-// text says for how long one job has waited in all. If a thread with a connection waits for another service, a larger
-// pool does not help.
+// TestPoolWaitOfOneJob: a thread that waits for a connection wakes up now and then, but another thread takes the
+// connection first. The text says for how long one job has waited in total. If a thread with a connection waits for
+// another service, the text must not advise a larger pool.
 func TestPoolWaitOfOneJob(t *testing.T) {
 	s := newScene(t)
 	for id, job := range []string{"UsageJob", "UsageJob", "InvoiceJob"} {
@@ -281,8 +281,8 @@ func TestPoolWaitOfOneJob(t *testing.T) {
 		"give the connection back before waiting for 10.0.0.9:8080 HTTP; a larger pool only moves the limit")
 }
 
-// TestFindingsNameTheRoute: a finding names the route for which most of its threads work. This also holds if these
-// threads only suffer from threads that serve no request.
+// TestFindingsNameTheRoute: a finding names the route that most of its threads work for. It also does so if these
+// threads are only slowed down by threads that serve no request.
 func TestFindingsNameTheRoute(t *testing.T) {
 	s := newScene(t)
 	for id := sampler.ThreadID(3); id <= 5; id++ {
@@ -309,8 +309,8 @@ func TestFindingsNameTheRoute(t *testing.T) {
 	s.names(s.one("log_blocked"), "GET /parcels/:code", "for GET /parcels/:code")
 }
 
-// TestManyCalls: if each request makes many calls to a service, their number is the cause. Without requests, the
-// service is slow.
+// TestManyCalls: if each request makes many calls to a service, the finding gives their number as the cause. If threads
+// serve no requests, the finding says that the service is slow.
 func TestManyCalls(t *testing.T) {
 	titles := map[string]string{"GET orders#index": "Many calls per request", "": "Another service is slow"}
 	for endpoint, title := range titles {

@@ -19,7 +19,7 @@ import (
 // span is a period of time.
 type span struct{ fromNS, toNS int64 }
 
-// ledger adds up what a Stream hands out. It also adds up for how long samples list each thread.
+// ledger adds up the results of a Stream. It also adds up for how long samples list each thread.
 type ledger struct {
 	t       *testing.T
 	ns      map[sampler.ThreadID]*[gvl.NumStates]int64
@@ -34,20 +34,22 @@ type ledger struct {
 	// threads waited for the GVLs and held them.
 	lockUntil          map[sampler.RactorID]int64
 	lockWait, lockHeld int64
-	// unlistedWait is the part of lockWait that belongs to no listed thread. unlistedHeld is how long such threads held
-	// the GVLs.
+	// unlistedWait is the part of lockWait in which threads waited that no sample lists. unlistedHeld is how long such
+	// threads held the GVLs.
 	unlistedWait, unlistedHeld int64
 	gc                         int64
-	// intervals, gcs and steps are everything that the Stream handed out, because consumers forget old time. stops are
-	// the periods in which the process was stopped.
+	// intervals, gcs and steps are all results of the Stream. The ledger keeps them because consumers forget old time.
+	// stops are the periods in which the process was stopped.
 	intervals []gvl.Interval
 	gcs       []gvl.GCInterval
 	steps     []span
 	stops     []span
 	stopped   bool
-	// exact is true if samples have changes. Then times are known exactly, and a thread can begin at any time.
+	// exact is true if samples have changes of the GVL. Times are then known exactly, and a thread can begin at any
+	// time.
 	exact bool
-	// exactSteps counts the steps that changes cut. exactWaits counts the waits with two exact ends.
+	// exactSteps counts the times between two samples that changes divide. exactWaits counts the waits of which both
+	// ends are exact.
 	exactSteps, exactWaits int
 }
 
@@ -169,7 +171,7 @@ func (l *ledger) Tick(k *gvl.Tick) {
 	}
 }
 
-// counts returns how much of a period is after sinceNS and not in a stop.
+// counts returns how long a period is, without the time before sinceNS and without stops.
 func (l *ledger) counts(fromNS, toNS, sinceNS int64) int64 {
 	fromNS = max(fromNS, sinceNS)
 	ns := max(toNS-fromNS, 0)
@@ -179,7 +181,7 @@ func (l *ledger) counts(fromNS, toNS, sinceNS int64) int64 {
 	return ns
 }
 
-// agreesWith compares the window of the findings with what the Stream handed out for the same time.
+// agreesWith compares the sums in the window of the findings with the Stream's results for the same time.
 func (l *ledger) agreesWith(c *collector, seed uint64) {
 	type key struct {
 		thread sampler.ThreadID
@@ -240,8 +242,8 @@ func (l *ledger) agreesWith(c *collector, seed uint64) {
 	}
 }
 
-// TestIntervalsAddUp: this holds for every stream. A thread's intervals follow each other from its begin to its end.
-// The sums of each consumer, by thread and state, equal the sums of the intervals, to the ns.
+// TestIntervalsAddUp: for every stream, a thread's intervals follow each other without a gap from its beginning to its
+// end. The sums of each consumer, by thread and state, equal the sums of the intervals, to the ns.
 func TestIntervalsAddUp(t *testing.T) {
 	step := uint64(1)
 	if rubytest.Short(t) {
@@ -276,7 +278,7 @@ func TestIntervalsAddUp(t *testing.T) {
 				l.agreesWith(found.ev, seed)
 			}
 		}
-		// Before the end, the account also has the intervals that are not settled yet.
+		// Before the end of the stream, the account also includes the intervals that are not final yet.
 		var pending, open int64
 		for id := range l.until {
 			of.Pending(id, func(i *gvl.Interval) { pending += i.NS() })
@@ -341,8 +343,8 @@ func TestIntervalsAddUp(t *testing.T) {
 	}
 }
 
-// TestTimelineAddsUp: the timeline counts time in 50,000ths of a column. So columns of 50 µs or less are right to the
-// ns. Its sums include intervals that are not settled yet. They also include the intervals of the GVLs and the garbage
+// TestTimelineAddsUp: the timeline counts time in 50,000ths of a column, so columns of 50 µs or less are right to the
+// ns. Its sums include intervals that are not final yet. They also include the intervals of the GVLs and of the garbage
 // collector.
 func TestTimelineAddsUp(t *testing.T) {
 	for seed := range uint64(12) {

@@ -62,7 +62,7 @@ type limitSpec struct {
 	at         func(*limits) *float64
 }
 
-// limitFor is the name of the threshold that every rule has: how long its condition must hold.
+// limitFor is the name of a threshold that every rule has: how long its condition must last.
 const limitFor = "for"
 
 // limitSpecs lists all thresholds except limitFor, in the order of rules.
@@ -161,11 +161,11 @@ var limitSpecs = [...]limitSpec{
 }
 
 // Rules has the thresholds of all rules (docs/reference/findings.md). Each threshold can be changed, and each rule can
-// be turned off. A Rules must not be changed after it was passed to New.
+// be turned off. After it was passed to New, a Rules must not be changed.
 type Rules struct {
 	limits limits
 	off    [len(rules)]bool
-	// raise is how long each condition must hold, in ns.
+	// raise is how long the condition of each rule must last, in ns.
 	raise [len(rules)]int64
 }
 
@@ -267,8 +267,8 @@ func limitNames(id string) []string {
 // MaxLimitTime is the longest time that a threshold can be, in ns: a day.
 const MaxLimitTime = threshold.MaxTime
 
-// CauseAgoNS returns how far back the cause of a finding can lie, in ns before its rule's condition became true. It is
-// the length of the rule's window, or the rule's longest threshold in time if that is longer.
+// CauseAgoNS returns how far back the cause of a finding can lie, in ns before the condition of its rule became true.
+// It is the length of the rule's window, or the rule's longest threshold in time if this is longer.
 func (r *Rules) CauseAgoNS(id string) int64 {
 	ago := float64(findingsWindowNS)
 	for i := range limitSpecs {
@@ -279,7 +279,7 @@ func (r *Rules) CauseAgoNS(id string) int64 {
 	return int64(ago)
 }
 
-// RaiseNS returns how long a rule's condition must hold before the finding is raised, in ns.
+// RaiseNS returns how long a rule's condition must last before the finding is raised, in ns.
 func (r *Rules) RaiseNS(id string) int64 {
 	return r.raise[slices.IndexFunc(rules[:], func(x rule) bool { return x.id == id })]
 }

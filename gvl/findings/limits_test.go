@@ -50,7 +50,7 @@ func TestRulesSet(t *testing.T) {
 	}
 }
 
-// TestLimitsAreWhole: every rule has a limit. Every limit has a rule, a default, and a field of its own.
+// TestLimitsAreWhole: every rule has a threshold. Every threshold has a rule, a default, and a field that no other has.
 func TestLimitsAreWhole(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/reference/findings.md")
 	if err != nil {
@@ -177,7 +177,7 @@ func TestRaised(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	// A finding that another finding explained all the time is not in the list.
+	// If another finding explained a finding all the time, the explained one is not in the list.
 	s = newScene(t)
 	s.calm(3 * gvltest.Sec)
 	s.turns(8*gvltest.Sec, 3, 79)

@@ -8,14 +8,14 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// locked is a thread that waits for a lock that another thread holds.
+// locked returns a thread that waits for a lock that another thread holds.
 func locked(id, holder sampler.ThreadID, object uint64) sampler.Thread {
 	th := gvltest.Asleep(id, sampler.StoppedForever, sampler.BlockMutex)
 	th.Blocked.Object, th.Blocked.Holder = object, holder
 	return th
 }
 
-// loadingAt is a stack in a file that is being loaded. calls are the frames of what the file's line calls.
+// loadingAt returns a stack in a file that is being loaded. calls are the frames of the code that the file calls.
 func (s *scene) loadingAt(file string, calls ...sampler.Frame) sampler.StackID {
 	var ids []sampler.FrameID
 	for _, f := range append(calls,
@@ -27,8 +27,8 @@ func (s *scene) loadingAt(file string, calls ...sampler.Frame) sampler.StackID {
 	return s.dict.InternStackOf(ids)
 }
 
-// TestLoadsInACircle: if two threads wait for each other to load a file, the finding names the lines of the files. If
-// one of them waits for another lock, the finding is a deadlock.
+// TestLoadsInACircle: if two threads wait for each other to load a file, the finding names the lines of both files. If
+// one of them waits for a lock of another kind, the finding is a deadlock.
 func TestLoadsInACircle(t *testing.T) {
 	require := func(file string) sampler.Frame {
 		return sampler.Frame{Label: "Kernel#require", Path: "/app/" + file, Line: 1, C: true}
@@ -39,7 +39,7 @@ func TestLoadsInACircle(t *testing.T) {
 	}{
 		{require("second.rb"), "Loads wait for each other: first.rb:1 ↔ second.rb:1: left waits for Mutex 0x10 held by right"},
 		{sampler.Frame{Label: "Thread::Mutex#synchronize", Path: "/app/second.rb", Line: 1, C: true}, "Deadlock: left waits for Mutex 0x10"},
-		// An autoload has no frame of its own.
+		// An autoload has no frame, so the innermost frame is the code that triggers it.
 		{sampler.Frame{Label: "<class:Second>", Path: "/app/second.rb", Line: 2}, "Loads wait for each other: first.rb:1 ↔ second.rb:2: "},
 	} {
 		s := newScene(t)
@@ -53,8 +53,8 @@ func TestLoadsInACircle(t *testing.T) {
 	}
 }
 
-// TestLoadWait: a thread that waits for seconds until a file is loaded is found. Shorter waits, and waits for other
-// locks, are not found.
+// TestLoadWait: there is a finding if a thread waits for seconds until another thread has loaded a file. There is none
+// for shorter waits, or for waits for other locks.
 func TestLoadWait(t *testing.T) {
 	for _, c := range []struct {
 		name  string

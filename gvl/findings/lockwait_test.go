@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// lockedSince is a thread that waits for a lock that another thread holds. turns is how often it had been given a CPU
+// lockedSince returns a thread that waits for a lock that another thread holds. turns is how often it had got a CPU
 // when its counters were read, at readNS.
 func lockedSince(id, holder sampler.ThreadID, turns, readNS int64) sampler.Thread {
 	th := gvltest.Asleep(id, sampler.StoppedForever, sampler.BlockMutex)
@@ -20,8 +20,8 @@ func lockedSince(id, holder sampler.ThreadID, turns, readNS int64) sampler.Threa
 	return th
 }
 
-// TestTurnsOfPauses: if ddtop stops the threads for every sample, a thread is given a CPU each time, but it has not
-// moved. Without such stops, a thread that is given a CPU again and again may have had the lock.
+// TestTurnsOfPauses: if ddtop stops the threads for every sample, a thread gets a CPU after each stop, although it
+// still waits for the lock. Without such stops, a thread that gets a CPU again and again may have had the lock.
 func TestTurnsOfPauses(t *testing.T) {
 	for _, c := range []struct {
 		pauses bool
@@ -43,8 +43,8 @@ func TestTurnsOfPauses(t *testing.T) {
 }
 
 // TestLockWaitsAtLoweredRates: samples show two threads that wait for each other's lock. Each may have had the lock in
-// between. If a budget has lowered the rates, only the readings of the threads' turns on a CPU show this. Nothing is
-// certain until the next reading. The second reading proves that nothing moves.
+// between. If a budget has lowered the rates, only readings of how often the threads got a CPU can exclude this. Until
+// the next reading nothing is certain. The second reading proves that neither thread moves.
 func TestLockWaitsAtLoweredRates(t *testing.T) {
 	for _, c := range []struct {
 		what    string
@@ -76,9 +76,9 @@ func TestLockWaitsAtLoweredRates(t *testing.T) {
 	}
 }
 
-// TestBusyLockIsToldByWhatIsKnown: threads queue for a busy lock for ten seconds, and have it again and again between
-// two samples. The finding does not say that they waited for ten seconds. It says how long a thread has waited for
-// certain.
+// TestBusyLockIsToldByWhatIsKnown: for ten seconds, samples show threads in the queue for a busy lock, but between two
+// samples they had it again and again. The finding must not say that they waited for ten seconds. It says how long a
+// thread has certainly waited.
 func TestBusyLockIsToldByWhatIsKnown(t *testing.T) {
 	for _, c := range []struct {
 		what  string

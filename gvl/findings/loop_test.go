@@ -8,7 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestLoopBlocked: a fiber blocks its event loop if other fibers wait behind it, unless it is an event loop itself.
+// TestLoopBlocked: there is a finding if a fiber blocks the event loop of its thread while other fibers wait. There is
+// none if the fiber is itself an event loop.
 func TestLoopBlocked(t *testing.T) {
 	for _, c := range []struct {
 		name    string

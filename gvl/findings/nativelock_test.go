@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestLockWithMostWaiters: the finding is about the lost lock with the most waiting threads. It is never about a held
-// lock.
+// TestLockWithMostWaiters: of several lost locks, the finding is about the lock with the most waiting threads. A lock
+// that a thread holds is never lost, so the finding is never about it.
 func TestLockWithMostWaiters(t *testing.T) {
 	locks := &sampler.NativeLocks{List: []sampler.NativeLock{
 		{Address: 1, State: sampler.LockHeld, Waiters: []sampler.ThreadID{1, 2, 3}},

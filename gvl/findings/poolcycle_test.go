@@ -9,21 +9,21 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestPoolCycle: a pool is in a circle if each holder waits for another connection, or for a thread that waits for its
-// first connection. If one holder goes on, the waits can end.
+// TestPoolCycle: a pool is in a circle of waits if each holder waits for another connection, or for a thread that waits
+// for its first one. If one holder goes on, the waits can end.
 func TestPoolCycle(t *testing.T) {
 	wait := []string{"Pool#with", "Shop#order", "Web#run"}
 	second := []string{"Pool#with", "Shop#audit", "block in Shop#order", "Pool#with", "Shop#order", "Web#run"}
 	inside := []string{"Shop#query", "block in Shop#order", "Pool#with", "Shop#order", "Web#run"}
 	for _, c := range []struct {
 		name string
-		// holders are what the two threads with a connection do.
+		// holders says what each of the two threads with a connection does.
 		holders [2]string
 		says    []string
 	}{
 		{"want another one", [2]string{"second", "second"}, []string{"5 threads wait in Pool#with (app.rb:10)",
 			"all 2 that it has are held by threads that wait", "web-1 waits for another one in Shop#audit", "it needs at least 6"}},
-		// The pool's users are the two holders and the two threads for which no holder waits.
+		// The pool needs connections for the two holders, and for the two threads for which no holder waits.
 		{"wait for a thread each", [2]string{"join 3", "join 4"}, []string{"3 threads wait in Pool#with (app.rb:10)",
 			"web-1 waits for web-3 in ", "web-2 waits for web-4 in ", "it needs at least 4"}},
 		{"one of them reads", [2]string{"second", "read"}, nil},

@@ -11,28 +11,28 @@ import (
 type rank uint8
 
 const (
-	// rankStandstill is for findings during which threads make no progress at all.
+	// rankStandstill is for findings about threads that make no progress at all.
 	rankStandstill rank = iota
 	rankCause
-	// rankSymptom is for findings that usually have another finding as their cause.
+	// rankSymptom is for findings that usually have the finding of another rule as their cause.
 	rankSymptom
 )
 
 // rule describes when one finding is raised and shown.
 type rule struct {
 	id string
-	// raise is how long the condition must hold before the finding is raised, in ns.
+	// raise is how long the condition must last before the finding is raised, in ns.
 	raise int64
 	// boot is set if the rule also applies while the program starts.
 	boot bool
-	// settled is set if the rule applies only after the start has left the window.
+	// settled is set if the rule applies only when no part of the program's start is in the window any longer.
 	settled bool
-	// sparse is set if the rule's events are so rare that the short window (trailNS) cannot show an end.
+	// sparse is set if the rule's events are so rare that their absence in the short window (trailNS) proves no end.
 	sparse bool
 	rank   rank
-	// hiddenBy names rules that explain this one. While one of them is raised, this finding is not shown.
+	// hiddenBy names the rules that explain this rule's finding. While one of them is raised, the finding is not shown.
 	hiddenBy []string
-	// needs are the kinds of figures that the rule compares with thresholds. If the quality of one is too low, the
+	// needs are the kinds of figures that the rule compares with thresholds. If one is based on too few samples, the
 	// rule is not evaluated. Rules without needs use single samples over a long time, or counters.
 	needs []sampler.Figure
 	eval  func(*window) hit
@@ -44,7 +44,7 @@ var (
 	needWaits  = []sampler.Figure{sampler.FigureStates, sampler.FigureWaits}
 )
 
-// lacks reports whether the quality of a figure that the rule needs is too low.
+// lacks reports whether a figure that the rule needs is based on too few samples.
 func (r *rule) lacks(w *window) bool {
 	return slices.ContainsFunc(r.needs, func(f sampler.Figure) bool { return w.quality.Lacks(f) != "" })
 }
@@ -52,7 +52,7 @@ func (r *rule) lacks(w *window) bool {
 // ruleStarved is the rule for a process that lacks CPU. Its finding changes the advice of other findings.
 const ruleStarved = tips.RuleStarved
 
-// rules lists causes before symptoms. This order decides if rank, severity and share of two findings are equal.
+// rules lists causes before symptoms. This order decides if two findings have equal rank, severity and share.
 var rules = [...]rule{
 	{id: ruleFrozen, rank: rankStandstill, boot: true, eval: evalFrozen},
 	{id: "deadlock", rank: rankStandstill, boot: true, eval: evalDeadlock},

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// The rules of this file are about waits that the program asks for: for child processes, in sleep, for other threads.
+// The rules of this file are about waits that the program's code asks for: for a child process, a time, or a thread.
 
 // inChild reports whether a thread in I/O waits for a child process: for its end or its output.
 func inChild(s gvl.State, d *gvl.Detail, flags stackkind.Flags) bool {
@@ -23,8 +23,8 @@ func restsAtWork(s gvl.State, flags stackkind.Flags) bool {
 	return (s == gvl.Sleeping || s == gvl.Parked) && serves(flags) && flags&stackkind.Pool == 0
 }
 
-// serves reports whether a thread is in the middle of a request or a job. Either its request or job is known, or it is
-// a worker of a server's pool that is not idle.
+// serves reports whether a thread is in the middle of a request or a job: its request or job is known, or it is a
+// worker of a server's pool that is not idle.
 func serves(flags stackkind.Flags) bool {
 	return flags&(stackkind.Server|stackkind.Serving) != 0 && flags&stackkind.Idle == 0
 }
@@ -45,7 +45,7 @@ func evalChild(w *window) hit {
 		if !inChild(ts.State, &ts.Detail, x.flags) {
 			return false
 		}
-		// The thread of Process.detach has no frame. It does nothing but wait for the child.
+		// The thread of Process.detach has no frame. It only waits for the child, so it does not count.
 		if ts.Stack == 0 || w.isMain(ts.Thread) {
 			if t := w.threads[ts.Thread]; t != nil {
 				ns -= t.ns[gvl.IO]
@@ -71,7 +71,7 @@ func evalChild(w *window) hit {
 	share := w.ofBusy(ns) / w.limits.childShare
 	h := hit{
 		score: max(float64(long)/w.limits.childThreads, least(float64(workers), w.ofBusy(w.ops[opChildren])/w.limits.childShare),
-			// A thread must be waiting now, because the time may belong to supervisors that have ended.
+			// A thread must be waiting now: the time alone may come from supervisors that have ended.
 			least(float64(reading), share, w.share(ns)/w.limits.childMean, float64(w.sampledNS)/raiseNS)),
 		severity: SeverityWarn, threads: ids,
 	}
@@ -104,7 +104,7 @@ func evalChild(w *window) hit {
 	return h
 }
 
-// evalSleep matches if requests or jobs spend much of their time in sleep.
+// evalSleep matches if requests or jobs sleep for a large part of their time.
 func evalSleep(w *window) hit {
 	ns := w.resting[gvl.Sleeping]
 	ids, _ := w.waiting(func(ts *gvl.ThreadState, x *watch) bool {
@@ -131,7 +131,7 @@ func evalSleep(w *window) hit {
 	return h
 }
 
-// evalThreadWait matches if requests or jobs spend much of their time waiting for other threads.
+// evalThreadWait matches if requests or jobs wait for other threads for a large part of their time.
 func evalThreadWait(w *window) hit {
 	ns := w.resting[gvl.Parked]
 	ids, _ := w.waiting(func(ts *gvl.ThreadState, x *watch) bool {
@@ -176,8 +176,8 @@ func evalThreadWait(w *window) hit {
 	return h
 }
 
-// longPolls reports whether all these threads do long polling: they wait with a time limit for news from another
-// thread. This is harmless if a worker of the server is free for the next request.
+// longPolls reports whether all given threads do long polling: they wait for news from another thread, with a time
+// limit. This does no harm if a worker of the server is free for the next request.
 func (w *moment) longPolls(ids []sampler.ThreadID) bool {
 	for _, id := range ids {
 		if !w.watch(id).timed {
@@ -190,8 +190,8 @@ func (w *moment) longPolls(ids []sampler.ThreadID) bool {
 	})
 }
 
-// noTaker returns a text if no thread can take from the full queue at which a thread (waits) is stuck. All other
-// threads then serve requests, wait at this queue, or run no code of the program. Otherwise noTaker returns "".
+// noTaker returns a text if the thread of waits is stuck at a full queue and no thread can take from this queue: all
+// other threads serve requests, wait at it, or run no code of the program. Otherwise it returns "".
 func (w *moment) noTaker(waits *gvl.ThreadState) string {
 	calls := code.Calls(w.dict, waits.Stack)
 	if !calls.Own() {
@@ -219,7 +219,7 @@ func (w *moment) noTaker(waits *gvl.ThreadState) string {
 }
 
 // taker describes the thread that takes from a queue, and what it does now. waits is the thread that puts into the
-// queue. The taker was seen waiting at the queue, or it runs code of the same class outside of requests and jobs.
+// queue. The taker was seen waiting at this queue, or runs code of the same class outside of requests and jobs.
 func (w *moment) taker(waits *gvl.ThreadState) string {
 	id, seen := w.ev.takers[waits.Detail.Object]
 	words := " takes from it and " + tenseIs + " "
@@ -239,7 +239,7 @@ func (w *moment) taker(waits *gvl.ThreadState) string {
 }
 
 // soleIn returns the only thread outside of requests and jobs that has a method of the class on its stack. Threads at
-// the queue of the parameter waits do not count. It is zero if there is no such thread, or if there are several.
+// the same queue as waits do not count. It is zero if there is no such thread, or if there are several.
 func (w *moment) soleIn(class string, waits *gvl.ThreadState) sampler.ThreadID {
 	var found sampler.ThreadID
 	for i := range w.states {

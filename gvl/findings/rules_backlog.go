@@ -7,10 +7,10 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// ruleQueueGrows is the rule for a Queue that gets more items than threads take from it.
+// ruleQueueGrows is the rule for a Queue into which more items are put than threads take out.
 const ruleQueueGrows = "queue_grows"
 
-// evalQueueGrows matches if a Queue has not become shorter for the time limits.queueTime, and has grown in this time.
+// evalQueueGrows matches if a Queue has grown, and has not become shorter in the time limits.queueTime.
 func evalQueueGrows(w *window) hit {
 	q, from := w.ev.queues.Growing(int64(w.limits.queueTime))
 	if q == nil {
@@ -23,7 +23,7 @@ func evalQueueGrows(w *window) hit {
 	return h
 }
 
-// queueText describes how fast a Queue grows, and what the threads do that were seen to take from it.
+// queueText describes how fast a Queue grows, and what the threads do that were seen taking from it.
 func (w *moment) queueText(h *hit, q *backlog.Queue, from int64) {
 	over := w.limits.queueTime
 	h.title = "Queue grows"
@@ -59,7 +59,7 @@ func (w *moment) queueText(h *hit, q *backlog.Queue, from int64) {
 	}
 }
 
-// endedBy names one of the ended threads, with its exception. It prefers a thread that an exception ended.
+// endedBy names one of the threads that ended, with its exception. A thread that an exception ended comes first.
 func (w *moment) endedBy(ids []sampler.ThreadID) string {
 	for _, id := range ids {
 		if info, _ := w.dict.Thread(id); info.Exception != "" {

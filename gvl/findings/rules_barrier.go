@@ -9,7 +9,7 @@ import (
 // ruleBarrier is the rule for ractors that stand still because one thread does not stop.
 const ruleBarrier = "barrier_stuck"
 
-// evalBarrier matches if a ractor has asked all others to stop, as before a collection, and one thread keeps running.
+// evalBarrier matches if all ractors must stop, as before a collection, but one thread keeps running.
 func evalBarrier(w *window) hit {
 	var h hit
 	for i := range w.states {

@@ -13,11 +13,11 @@ import (
 const ruleNeverBooted = "never_booted"
 
 const (
-	// A process that has only been forked has used at most forkedCPU of CPU time, in ns. Starting Ruby takes more, so
-	// a parent that waits in its own fork has used more. forkedSeenNS is how long such a process must be observed, in
-	// ns.
+	// A process that has done nothing but start as a fork has used at most forkedCPU of CPU time, in ns. Starting Ruby
+	// takes more, so a parent that waits in its own fork has used more. forkedSeenNS is how long such a process must be
+	// observed, in ns.
 	forkedCPU, forkedSeenNS = 20e6, 1e9
-	// servesThread is part of the name of a thread that a worker of Puma has from the end of its start until it ends.
+	// servesThread is a part of a thread's name. A worker of Puma has this thread after its start until it ends.
 	servesThread = "stat pld"
 )
 
@@ -47,7 +47,7 @@ func evalNeverBooted(w *window) hit {
 	return h
 }
 
-// starts reports whether the process is a worker of a server that has not started the threads of a Puma worker yet.
+// starts reports whether the process is a server's worker that has not started a Puma worker's threads yet.
 func (w *moment) starts() bool {
 	for i := range w.states {
 		if strings.Contains(w.name(w.states[i].Thread), servesThread) {

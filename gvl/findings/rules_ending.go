@@ -19,17 +19,17 @@ type ending uint8
 
 const (
 	endingNot ending = iota
-	// endingWaits means that the main thread has ended, and waits for the other threads.
+	// endingWaits means that the main thread has ended its code, and waits for the other threads.
 	endingWaits
 	// endingLast means that no thread is left, and the process still runs C code.
 	endingLast
 	// endingServer means that a server or job runner waits for the work in progress.
 	endingServer
-	// endingUnwinds means that exit or a signal has raised an exception in the main thread, which still handles it.
+	// endingUnwinds means that exit or a signal has raised an exception, and the main thread still handles it.
 	endingUnwinds
 	// endingHook means that an at_exit hook or a finalizer runs at the program's end.
 	endingHook
-	// endingHandler means that a signal's handler or a finalizer has interrupted the main thread, and waits itself.
+	// endingHandler means that a signal's handler or a finalizer has interrupted the main thread, and now waits.
 	endingHandler
 )
 
@@ -64,7 +64,7 @@ func (c *collector) endingOf(t *sampler.Thread, ts *gvl.ThreadState, flags stack
 	return endingNot
 }
 
-// ends notes how the thread shows that the program ends, and since when.
+// ends notes how the thread shows that the program ends, and when this began.
 func (w *watch) ends(e ending, at, bootNS int64) {
 	if e != w.ending {
 		w.ending, w.endingNS = e, at
@@ -74,11 +74,11 @@ func (w *watch) ends(e ending, at, bootNS int64) {
 	}
 }
 
-// runners are the beginnings of method names of programs that do all of their work in an at_exit hook.
+// runners are beginnings of method names. Programs with such methods do all of their work in an at_exit hook.
 var runners = []string{"Minitest.", "Test::Unit::", "RSpec::Core::", "Sinatra::", "Rack::Handler::",
 	"Rackup::", "Cucumber::"}
 
-// unseenCourse multiplies the threshold for a hook if the program was not seen to run before the hook.
+// unseenCourse multiplies the threshold for a hook if ddtop did not see the program run before the hook.
 const unseenCourse = 3
 
 // evalEnding matches if the program was asked to end, or has run all its code, and does not end.
@@ -125,8 +125,8 @@ func (w *moment) restsFor(ts *gvl.ThreadState, x *watch) int64 {
 	return 0
 }
 
-// hookHangs reports whether a hook at the program's end hangs. In test frameworks and small servers, such a hook is
-// the program itself. So a hook hangs only if the program was seen to run before it, or if no thread has moved since.
+// hookHangs reports whether a hook at the program's end hangs. In test frameworks and small servers, this hook is the
+// program itself. So it hangs only if the program was seen to run before it, or if no thread has moved since then.
 func (w *moment) hookHangs(ts *gvl.ThreadState, x *watch, age int64) bool {
 	if x.flags&(stackkind.Server|stackkind.Idle) != 0 {
 		return false
@@ -155,7 +155,7 @@ func (w *moment) hookHangs(ts *gvl.ThreadState, x *watch, age int64) bool {
 	return true
 }
 
-// endingText describes how the program ends, and which thread does not.
+// endingText describes how the program ends, and which thread does not end.
 func (w *window) endingText(h *hit, ts *gvl.ThreadState, x *watch, age int64) {
 	h.explains = w.sampledNS
 	h.title = "Program does not end"
@@ -216,7 +216,7 @@ func (w *window) endingText(h *hit, ts *gvl.ThreadState, x *watch, age int64) {
 	w.serves(h, others[0])
 }
 
-// remaining lists the threads that ok accepts, the longest state first. It leaves out the thread but.
+// remaining lists the threads for which ok is true, except but. The thread with the longest state comes first.
 func (w *moment) remaining(but sampler.ThreadID, ok func(*gvl.ThreadState, *watch) bool) []sampler.ThreadID {
 	ids, _ := w.waiting(func(o *gvl.ThreadState, y *watch) bool { return o.Thread != but && ok(o, y) })
 	return ids

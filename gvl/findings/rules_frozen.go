@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// ruleFrozen is the rule for a process that is stopped from outside. While its finding is active, no other is shown.
+// ruleFrozen is the rule for a process that is stopped from outside. While it is raised, no other finding is shown.
 const ruleFrozen = "frozen"
 
 // frozenRule returns the index of ruleFrozen in rules.
@@ -16,7 +16,7 @@ func frozenRule() int {
 	return slices.IndexFunc(rules[:], func(r rule) bool { return r.id == ruleFrozen })
 }
 
-// frozenBy reports whether a cgroup has stopped the process. If not, a signal or a debugger has.
+// frozenBy reports whether the process's cgroup has stopped it. If not, a signal or a debugger has.
 func frozenBy(k *gvl.Tick) bool {
 	return k.Proc.Frozen || slices.ContainsFunc(k.States, func(t gvl.ThreadState) bool {
 		return t.Stopped() && t.Detail.Syscall == sampler.SyscallFrozen

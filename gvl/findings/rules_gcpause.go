@@ -8,13 +8,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// gcMajorCauses describes why a collection was a full one, by Ruby's word for the cause (sampler.GCMajorBy).
+// gcMajorCauses says why a collection was a full one. The key is Ruby's word for the cause (sampler.GCMajorBy).
 var gcMajorCauses = map[string]string{
 	"nofree": "no slot was free", "oldgen": "old objects had reached their limit", "force": "code asked for it",
 	"shady": "objects without a write barrier had reached their limit", "oldmalloc": "malloc had reached its limit",
 }
 
-// evalGCPause matches if a collection reached the threshold gcPause, or a full one reached the lower ones of longFull.
+// evalGCPause matches if a collection reached the threshold gcPause, or a full one a lower threshold of longFull.
 func evalGCPause(w *window) hit {
 	p, full := w.pause, false
 	h := hit{score: float64(p.RanNS) / w.limits.gcPause, severity: SeverityWarn}
@@ -45,7 +45,7 @@ func evalGCPause(w *window) hit {
 	return h
 }
 
-// fullText describes a long full collection, and how many there were so far.
+// fullText describes a long full collection, and how many of them there were so far.
 func (w *window) fullText(p *pauses.Pause) string {
 	said := []string{""}
 	if cause := gcMajorCauses[sampler.GCMajorBy(p.Reason)]; cause != "" {

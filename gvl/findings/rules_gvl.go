@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// evalSaturated matches if one GVL is nearly always held, and threads lose much of their time waiting for it. If they
-// lose most of it, a lower share of held time is enough: hand-overs are not held time (18 % in a busy Rails on 3.1).
+// evalSaturated matches if one GVL is nearly always held, and threads lose much of their time to waits for it. If they
+// lose most of it, less held time is enough: hand-overs are not held time (18 % in a busy Rails on 3.1).
 func evalSaturated(w *window) hit {
 	var h hit
 	for id, r := range w.ractors {
@@ -53,12 +53,12 @@ func evalSaturated(w *window) hit {
 	return h
 }
 
-// batchShare is the least share of all time with the GVL that the main thread must have in a batch program (batch).
+// batchShare is the smallest share of all time with the GVL that the main thread of a batch program has (batch).
 const batchShare = .7
 
 // batch returns the main thread of a program without requests and jobs, if it holds the GVL most, and its share of the
-// GVL's time. Such a program uses the one CPU that the GVL allows. Its other threads help it, and no caller waits for
-// them. For other programs the returned thread is zero.
+// GVL's time. Such a program uses the one CPU that the GVL allows, which is no fault: its other threads help it, and no
+// caller waits for them. For other programs the thread is zero.
 func batch(w *window) (id sampler.ThreadID, share float64) {
 	for i := range w.states {
 		t := w.states[i].Thread
@@ -82,7 +82,7 @@ func batch(w *window) (id sampler.ThreadID, share float64) {
 	return id, share
 }
 
-// blameText adds the largest cause of the waiting to the text, if its share is large enough.
+// blameText adds to the text the code that causes most of the waiting, if its share is large enough.
 func (w *window) blameText(h *hit) {
 	rep := w.blame.Top(1, account.ByFrame, w.blamed())
 	by := w.blame.Top(1, account.ByThread, w.blamed())
@@ -91,7 +91,7 @@ func (w *window) blameText(h *hit) {
 	}
 	e := by.Entries[0]
 	h.stack, h.threads = e.Stack, []sampler.ThreadID{e.Thread}
-	// If one method in many threads causes more than any single thread does, the text names the method.
+	// If one method on many threads causes more waiting than any single thread, the text names the method.
 	if f := rep.Entries[0]; f.Share > e.Share {
 		h.stack, h.threads = f.Stack, nil
 		if f.Share >= .2 {
@@ -119,10 +119,10 @@ func (w *window) culprit(e account.BlameEntry) string {
 	return w.behind(e.Thread, e.Stack)
 }
 
-// If a thread had a CPU for less than hogHadCPU of its holds, they may be long only because the thread lacked a CPU.
+// Below this share of its holds with a CPU, a thread's holds may be long only because it lacked a CPU.
 const hogHadCPU = .7
 
-// computes returns a thread's share of the CPU time that all threads used with the GVL, or 1 if CPU times are unknown.
+// computes returns a thread's share of the CPU time of all threads with the GVL, or 1 if CPU times are unknown.
 func (w *window) computes(t *sums) float64 {
 	var all int64
 	for _, x := range w.threads {
@@ -134,14 +134,14 @@ func (w *window) computes(t *sums) float64 {
 	return gvl.Ratio(min(t.cpu, t.held()), all)
 }
 
-// usualWait returns an estimate of the 95th percentile of the waits for the GVL, in ns. The rule gvl_hog has a
-// threshold shorter than three samples at 30 Hz, so a lower bound of the waits would miss most hogs. The result is at
+// usualWait returns an estimate of the 95th percentile of the waits for the GVL, in ns. The threshold of gvl_hog is
+// shorter than three samples at 30 Hz: with a lower bound of the waits the rule would miss most hogs. The result is at
 // most twice the lower bound.
 func (w *window) usualWait() int64 {
 	return min(w.waits.Likely().Quantile(.95), 2*w.waits.Sure().Quantile(.95))
 }
 
-// evalHog matches if one thread, or a route on several threads, causes most waiting, with holds of about a time slice.
+// evalHog matches if one thread, or a route on several threads, causes most waiting by holds of about a time slice.
 func evalHog(w *window) hit {
 	h := w.threadHogs()
 	if h.score < 1 {
@@ -198,8 +198,8 @@ func (w *window) threadHogs() hit {
 	return h
 }
 
-// hogWaits is the least share of all waiting that must belong to other routes than the hog. If nearly all requests
-// belong to one route, they only wait for each other.
+// hogWaits is the smallest share of all waiting that routes other than the hog must have. If nearly all requests belong
+// to one route, they only wait for each other.
 const hogWaits = .3
 
 // routeHogs is evalHog for a route, or a class of jobs, whose requests run on several threads.
@@ -231,7 +231,7 @@ func (w *window) routeHogs() hit {
 	if next > 0 {
 		lead = float64(e.BlameNS) / float64(next)
 	}
-	// The routes' figures can cover a little more time than all.TotalNS, so the share is of the larger sum.
+	// The routes' figures can cover a little more time than all.TotalNS. So divide by the larger of both sums.
 	share, held := gvl.Ratio(e.BlameNS, max(blamed, all.TotalNS)), gvl.Ratio(e.NS[gvl.Running]+e.NS[gvl.Stalled]+e.NS[gvl.GC], length)
 	h.score = least(h.score, share/w.limits.hogBlame, lead/w.limits.hogLead, held/w.limits.hogHeld,
 		gvl.Ratio(waits, waits+e.NS[gvl.Waiting])/hogWaits)
@@ -250,7 +250,7 @@ func (w *window) routeHogs() hit {
 	return h
 }
 
-// evalStuck matches if a holder keeps the GVL longer than Ruby code can, or sleeps with it, while others wait.
+// evalStuck matches if a holder keeps the GVL longer than Ruby code can, or sleeps while holding it, and others wait.
 func evalStuck(w *window) hit {
 	l := &w.longest
 	limit := w.limits.stuckHold
@@ -281,9 +281,9 @@ func evalStuck(w *window) hit {
 	return h
 }
 
-// innermost reports whether a stack's innermost frame is known, and whether it is a C function. Ruby code that keeps
-// the GVL does much between two checks of the timer, such as making a huge string. Or the timer is late, on a very
-// slow machine.
+// innermost reports whether a stack's innermost frame is known, and whether it is a C function. If it is Ruby code that
+// keeps the GVL, it does much between two checks of the timer, such as making a huge string. Or the timer is late
+// because the machine is very slow.
 func (w *moment) innermost(stack sampler.StackID) (known, c bool) {
 	if w.dict == nil || stack == 0 {
 		return false, false
@@ -294,8 +294,8 @@ func (w *moment) innermost(stack sampler.StackID) (known, c bool) {
 }
 
 // evalRegex matches if a thread has been in one regular expression match for a second of GVL time, and of CPU time.
-// Without the CPU time, several short matches could look like a long one. The finding names the thread whose match
-// began first, so the name stays the same during that match.
+// Without the CPU time, several short matches could look like one. The finding names the thread whose match began
+// first, so the name stays the same during this match.
 func evalRegex(w *window) hit {
 	var first *watch
 	var ran, most int64 // GVL time of first, and the longest of all

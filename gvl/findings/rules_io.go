@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// PoolName returns the name of a thread's pool. It removes what differs between the threads of a pool: runs of digits
-// and the punctuation before them. So "http-12" is "http", "puma srv tp 003" is "puma srv tp", and "worker[2]" is
+// PoolName returns the name of a thread's pool. It removes what differs between the pool's threads: runs of digits and
+// the punctuation before them. So "http-12" becomes "http", "puma srv tp 003" becomes "puma srv tp", and "worker[2]"
 // "worker". Digits become "#" if they are in the middle ("worker-3 of 8") or are the whole name.
 func PoolName(thread string) string {
 	var b strings.Builder
@@ -37,14 +37,14 @@ func PoolName(thread string) string {
 	return trimmed
 }
 
-// workers are the threads of one pool. io and lock are the times of their waits for I/O and for locks, in ns.
+// workers are the threads of one pool. io is the time for which they waited for I/O, lock for locks, in ns.
 type workers struct {
 	name     string
 	ids      []sampler.ThreadID
 	io, lock int64
 }
 
-// pools groups the threads by pool. Threads that listen are left out, because waiting is their work.
+// pools groups the threads by pool. Threads whose work is to wait for messages (listens) are left out.
 func (w *window) pools() map[string]*workers {
 	pools := make(map[string]*workers)
 	for i := range w.states {
@@ -76,7 +76,7 @@ func (w *moment) listens(x *watch) bool {
 	return x.listens || consumer(x) || x.usual.Matches(x.stack) && float64(x.usual.LongestNS) >= usual.Wait*w.limits.httpWait
 }
 
-// evalIOBusy matches if most threads of a pool wait. This alone is no fault, so rules that find a fault hide this one.
+// evalIOBusy matches if most threads of a pool wait. This alone is no fault: rules that find a fault hide this finding.
 func evalIOBusy(w *window) hit {
 	var most *workers
 	var h hit
@@ -120,8 +120,8 @@ func evalIOBusy(w *window) hit {
 	return h
 }
 
-// waitsSo reports whether a thread waits as io_busy says. If lock is set, this means for a lock. Else it means for I/O
-// with a peer of the group, or for any I/O if group is 0. Idle threads then do not count.
+// waitsSo reports whether a thread waits in the way that io_busy reports. If lock is set, this is for a lock. Else it
+// is for I/O with a peer of the group, or for any I/O if group is 0, and idle threads do not count.
 func (x *watch) waitsSo(lock bool, group uint32) bool {
 	if lock {
 		return x.stack != 0 && x.state == gvl.Lock

@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// evalDeadlock matches if threads wait for each other in a circle, and none has moved for the time of the threshold.
+// evalDeadlock matches if threads wait for each other in a circle, and none has moved for the threshold's time.
 func evalDeadlock(w *window) hit {
 	var h hit
 	for _, cycle := range account.Deadlocks(w.states) {
@@ -69,8 +69,8 @@ func (w *window) deadlockText(h *hit, cycle []sampler.ThreadID) {
 	}
 }
 
-// deadlockEnds describes what can end a deadlock: an exception raised in one of its threads. A time limit (Timeout) in
-// the program's code raises one, unless the program delays exceptions (Thread.handle_interrupt).
+// deadlockEnds describes what can end a deadlock: an exception in one of its threads. A time limit (Timeout) in the
+// program's code raises one, unless the program delays exceptions (Thread.handle_interrupt).
 func (w *moment) deadlockEnds(cycle []sampler.ThreadID) string {
 	left := stackkind.MaxLimitFrames
 	for _, id := range cycle {
@@ -90,7 +90,7 @@ func object(d *gvl.Detail) string {
 	return s
 }
 
-// evalConvoy matches if many threads wait for one lock, or if waits for locks take much of the time.
+// evalConvoy matches if many threads wait for one lock, or if threads spend much of their time waiting for locks.
 func evalConvoy(w *window) hit {
 	lock, ns := gvl.TopKey(w.recentLocks)
 	if lock == 0 {
@@ -169,10 +169,10 @@ func evalStarved(w *window) hit {
 	return h
 }
 
-// leastToldNS is the shortest "at least" that a text gives for a wait, in ns: the time between two reads of stacks.
+// leastToldNS is the shortest wait for which a text says "at least", in ns: the time between two reads of stacks.
 const leastToldNS = 10e6
 
-// longestText returns lead and the longest wait of some threads. It returns "" if none is known.
+// longestText returns lead and the longest wait of some threads. It returns "" if no length is known.
 func (w *window) longestText(lead string, ids []sampler.ThreadID) string {
 	var longest gvl.Bounded
 	for _, id := range ids {

@@ -12,8 +12,8 @@ import (
 // ruleLoopBlocked is the rule for a fiber that keeps its thread's other fibers from running.
 const ruleLoopBlocked = "loop_blocked"
 
-// evalLoopBlocked matches if a fiber computes or blocks for long while the thread's other fibers wait. It also matches
-// if several fibers do so one after another.
+// evalLoopBlocked matches if a fiber computes or blocks for long while the other fibers of its thread wait. It also
+// matches if several fibers do this one after another.
 func evalLoopBlocked(w *window) hit {
 	var h hit
 	for i := range w.states {
@@ -61,7 +61,7 @@ func loopKept(w *window, ts *gvl.ThreadState, x *watch, behind int) (h hit) {
 	return h
 }
 
-// loopTurns is the least number of long runs of fibers in the window. With fewer, loopKept judges each run by itself.
+// loopTurns is the least number of long runs of fibers in the window. If there are fewer, loopKept judges each alone.
 const loopTurns = 3
 
 // loopKeptInTurn returns the hit about fibers that block a thread's event loop one after another.
@@ -86,14 +86,14 @@ func loopKeptInTurn(w *window, id sampler.ThreadID, x *watch, behind int) hit {
 	return h
 }
 
-// fibersBehind returns the text of how many fibers cannot run meanwhile.
+// fibersBehind returns a text about how many other fibers of the thread cannot run.
 func (w *moment) fibersBehind(n int) string {
 	return units.Plural(n, "other fiber", "other fibers") + " of the thread " + tense("cannot run", "could not run") +
 		" meanwhile"
 }
 
-// waitsForEvents reports whether a thread waits in the way of an event loop, in select, poll or epoll. The loop may
-// run in any fiber.
+// waitsForEvents reports whether a thread waits as an event loop does, in select, poll or epoll. The event loop may run
+// in any fiber.
 func waitsForEvents(ts *gvl.ThreadState) bool {
 	d := &ts.Detail
 	return ts.State == gvl.IO &&

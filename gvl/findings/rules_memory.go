@@ -11,21 +11,21 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// growsMuch is the growth, in bytes, that counts as large even if it is a small share of the memory.
+// growsMuch is a growth in bytes that counts as large even if it is a small part of the process's memory.
 const growsMuch = 512 << 20
 
 // Growing describes memory (RSS) that has grown all the time, without a break. All fields are zero if it has not.
 type Growing struct {
 	FromBytes, ToBytes, SpanNS int64
-	// OfC is set if most of the growth is memory of C code. It is false if that is not known.
+	// OfC is set if most of the growth is memory of C code. It is false if this is not known.
 	OfC bool
 }
 
-// growingBytes is the least growth, in bytes, that Growing returns. growingNS is its least duration, in ns. A single
-// leap can look like growth over three intervals of memory.EveryNS, so four are needed.
+// growingBytes is the least growth that Growing returns, in bytes. growingNS is its shortest duration, in ns. Over
+// three intervals of memory.EveryNS, a single leap can look like growth, so four are needed.
 const growingBytes, growingNS = 8 << 20, 4 * memory.EveryNS
 
-// Growing returns how the memory grows, also when the growth is too small for a finding.
+// Growing returns how the process's memory grows, even if the growth is too small for a finding.
 func (f *Findings) Growing() Growing {
 	g := &f.ev.growth
 	now := g.Back(0)
@@ -111,16 +111,16 @@ func (w *window) grown(from, now *memory.Note) hit {
 	return h
 }
 
-// allocs is the number of objects made just before a stack was read, and the sum of the squares of these numbers.
+// allocs counts objects made just before a stack was read: their number, and the sum of the squares over the readings.
 type allocs struct{ objects, squares int64 }
 
-// makerSigmas is how far the top place must lead the second to be named, in standard errors of the difference. If both
-// make about the same number, a lead of two errors names the wrong one in 2 % of windows. If there is only one place,
-// it needs four samples. A window has these even if all CPUs are busy.
+// makerSigmas is how far the first place must lead the second to be named, in standard errors of the difference. If
+// both make about the same number, a lead of two errors names the wrong one in 2 % of windows. A place without a rival
+// needs four samples. A window has that many even if all CPUs are busy.
 const makerSigmas = 2
 
 // maker returns the stack that makes most of the window's new objects, and a text about its place: a line of the
-// program's own code, and what it calls if that is always the same. The stack is 0 if too few samples show it.
+// program's own code, and what it calls if this is always the same. The stack is 0 if too few samples show it.
 func (w *window) maker() (sampler.StackID, string) {
 	type maker struct {
 		allocs

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// evalNobodyHolds matches if threads wait, for ever, for a lock of C code that no thread of the process holds.
+// evalNobodyHolds matches if threads wait for a lock of C code that no thread of the process holds, so never get it.
 func evalNobodyHolds(w *window) hit {
 	lock := w.s.NativeLocks.Lost()
 	var ids []sampler.ThreadID
@@ -22,7 +22,7 @@ func evalNobodyHolds(w *window) hit {
 	if lock != nil {
 		others = lock.Others
 	}
-	// others counts helper threads. Do not add them, because the Ruby thread that needs a helper waits, too.
+	// others counts helper threads. They are not added: the Ruby thread that needs a helper waits, too, and counts.
 	waiters := max(len(ids), int(others))
 	h := hit{score: float64(waiters) / w.limits.nobodyHoldsWaiters, severity: SeverityCrit, threads: ids}
 	if h.score < 1 || waiters == 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// evalPoolWait matches if threads wait for connections of a pool: it is too small, or connections are held too long.
+// evalPoolWait matches if threads wait for a pool's connections: it is too small, or connections are held too long.
 func evalPoolWait(w *window) hit {
 	share := w.ofBusy(w.flag(stackkind.Pool))
 	if h := w.poolCycle(); h.score >= 1 {
@@ -62,8 +62,8 @@ func evalPoolWait(w *window) hit {
 	return h
 }
 
-// inPool sets poolNS to when the thread began to wait for connections of a pool, for one request or job. The wait goes
-// on if the thread wakes up but another thread takes the connection first.
+// inPool sets poolNS to the time when the thread began to wait for a pool's connection, for one request or job. If the
+// thread wakes up but another thread is faster, this is still the same wait.
 func (w *watch) inPool(dict *sampler.Dictionary, id sampler.WorkID, at int64) {
 	switch {
 	case w.flags&stackkind.Pool == 0 || id == 0 || dict == nil:
@@ -73,8 +73,8 @@ func (w *watch) inPool(dict *sampler.Dictionary, id sampler.WorkID, at int64) {
 	}
 }
 
-// longestForOne returns the text of how long a thread has waited in all for one request or job. told is the longest
-// single wait, in ns. The text is "" if the whole wait is less than twice told.
+// longestForOne returns a text about how long a thread has waited in total for one request or job. told is the longest
+// single wait, in ns. The text is "" if the total is less than twice told.
 func (w *moment) longestForOne(ids []sampler.ThreadID, told int64) string {
 	longest := int64(0)
 	for _, id := range ids {
@@ -89,8 +89,8 @@ func (w *moment) longestForOne(ids []sampler.ThreadID, told int64) string {
 }
 
 // poolHolders returns the threads that have a connection of the awaited pool, the longest wait first. Active Record
-// lists them as owners. Other pools do not. So poolHolders also takes threads in the same method of the pool as a
-// waiting thread that do not wait there.
+// lists these threads as owners. Other pools have no list. So poolHolders also takes threads that are in the same
+// method of the pool as a waiting thread, but do not wait there.
 func poolHolders(w *window, waiting []sampler.ThreadID) []sampler.ThreadID {
 	owners, methods := make(map[sampler.ThreadID]bool), make(map[string]bool)
 	for _, id := range waiting {
@@ -119,7 +119,7 @@ func poolHolders(w *window, waiting []sampler.ThreadID) []sampler.ThreadID {
 	return ids
 }
 
-// poolMethods yields the methods of pool classes on a stack, found by the name: "ConnectionPool#with".
+// poolMethods yields the methods of pool classes on a stack. It finds them by name: "ConnectionPool#with".
 func (w *moment) poolMethods(stack sampler.StackID) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, f := range code.Frames(w.dict, stack, code.MaxFrames) {
@@ -170,7 +170,7 @@ func (w *window) gateWait(share float64) hit {
 	} else {
 		name += " "
 	}
-	// waiting is a mean of the window, and can exceed the present number of threads.
+	// waiting is a mean over the window, so it can be larger than the present number of threads.
 	h.text = itoa(min(int64(math.Round(waiting)), int64(all))) + " of " + itoa(int64(all)) + " " + name + "threads"
 	what := "one of " + itoa(int64(g.Size))
 	if g.Size == 1 {
@@ -187,7 +187,7 @@ func (w *window) gateWait(share float64) hit {
 	return h
 }
 
-// gatePlace returns the name of a gate's method, and the line of this method at which the given stack is.
+// gatePlace returns the name of a gate's method, and the line that this method executes in the given stack.
 func (w *window) gatePlace(g *gates.Gate, stack sampler.StackID) string {
 	for at, f := range code.Frames(w.dict, stack, code.MaxFrames) {
 		if w.ev.gates.Is(&f, g.ID) {
@@ -204,7 +204,7 @@ func (w *window) gatePlace(g *gates.Gate, stack sampler.StackID) string {
 // maxInside limits how many threads a text names as inside a gate, or as owners of a pool's connections.
 const maxInside = 2
 
-// gateInside returns the text of which threads have been inside for longest, and what they do.
+// gateInside returns a text about the threads that have been inside the gate for longest, and what they do.
 func (w *window) gateInside(g *gates.Gate) string {
 	ids := w.insideOf(g)
 	var said []string
@@ -217,7 +217,7 @@ func (w *window) gateInside(g *gates.Gate) string {
 	return strings.Join(said, ", ")
 }
 
-// insideOf returns the threads inside a gate, in order of how long they have been inside, the longest first.
+// insideOf returns the threads inside a gate. The thread that has been inside for longest comes first.
 func (w *window) insideOf(g *gates.Gate) []sampler.ThreadID {
 	return w.ev.gates.Inside(g, w.nowNS, w.states, w.ev.threadAt(w.ev.slots))
 }

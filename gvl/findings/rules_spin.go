@@ -7,21 +7,21 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// ruleSpins is the rule for threads that try something, or wait for it, again and again without a pause or success.
+// ruleSpins is the rule for threads that try something, or wait for it, in a loop without a pause or success.
 const ruleSpins = "spinning"
 
 const (
-	// spinWakes is the least number of wake-ups per second from which on a thread that sleeps in between counts.
+	// spinWakes is the number of wake-ups per second from which on a thread that also sleeps counts as spinning.
 	spinWakes = 200
-	// spinLeastCPU is the least share of a CPU from which on a thread with fewer wake-ups counts.
+	// spinLeastCPU is the share of a CPU from which on a thread with fewer wake-ups counts as spinning.
 	spinLeastCPU = .05
 )
 
-// spinners are threads that spin below the same outermost method. wakes, cpu and ready are sums of spin.Stay.Rates.
+// spinners are threads that spin and have the same outermost method. wakes, cpu and ready are sums of spin.Stay.Rates.
 type spinners struct {
 	ids               []sampler.ThreadID
 	wakes, cpu, ready float64
-	// mostReady is the largest share of time in which one of the threads had a CPU or was ready for one.
+	// mostReady is the largest share of its time in which one thread had a CPU or was ready for one.
 	mostReady float64
 	ageNS     int64
 	looked    spin.Samples
@@ -61,7 +61,7 @@ func evalSpins(w *window) hit {
 	}
 	var h hit
 	for _, g := range groups {
-		// On a busy machine, many sleeping threads are each ready for a short time. So their sum would mislead.
+		// On a busy machine, many sleeping threads are each ready for a short time, so the sum of ready would mislead.
 		busy := max(g.wakes/w.limits.spinWakes, max(g.cpu, g.mostReady)/w.limits.spinCPU)
 		score := least(float64(g.ageNS)/w.limits.spinTime, busy)
 		if score <= h.score || !g.looked.Only(g.cpu < g.ready/4) {

@@ -42,8 +42,8 @@ func evalStuckThread(w *window) hit {
 	return h
 }
 
-// canBeStuck returns false for threads whose normal work is to wait: idle threads, and readers of a stream. A reader
-// of a stream was never seen to do anything else, or it spends nearly all its time at this place.
+// canBeStuck returns false for threads whose normal work is to wait: idle threads, and readers of a stream. A reader of
+// a stream was never seen doing anything else, or it spends nearly all its time at this place.
 func (w *moment) canBeStuck(ts *gvl.ThreadState, x *watch) bool {
 	if x.idle || x.stack == 0 {
 		return false
@@ -70,8 +70,8 @@ func (w *moment) canBeStuck(ts *gvl.ThreadState, x *watch) bool {
 	return false
 }
 
-// evalThreadLeak matches if the number of threads keeps growing, and the new threads come from one place. A server's
-// pool that grows to its size does not count, nor do the threads that a program starts at its beginning.
+// evalThreadLeak matches if the number of threads keeps growing, and the new threads come from one place. Two kinds of
+// threads do not count: a server's pool that grows to its size, and the threads of a program's start.
 func evalThreadLeak(w *window) hit {
 	now := len(w.states)
 	low := now
@@ -163,7 +163,7 @@ func evalAllBusy(w *window) hit {
 	return h
 }
 
-// mostly returns the name of the state in which busy threads spend most of their time.
+// mostly returns the name of the state in which the busy threads spend most of their time.
 func (w *window) mostly() string {
 	best := gvl.Running
 	for s, ns := range w.total.ns {

@@ -15,19 +15,19 @@ var databases = map[string]bool{
 	"Cassandra": true, "Neo4j": true, "InfluxDB": true, "ClickHouse": true, "CockroachDB": true, "CouchDB": true, "Redshift": true,
 }
 
-// answering are other services that send data only when asked, so that a read from them waits for an answer.
+// answering are services that send data only when asked, so a read from them waits for an answer.
 var answering = map[string]bool{
 	"memcached": true, "LDAP": true, "SMTP": true, "Elasticsearch": true, "Solr": true, "Meilisearch": true, "Typesense": true,
 }
 
-// shortestCallNS is the shortest length of a call that a text names, in ns. Shorter lengths are unknown, because the
-// counters of waiting threads are read in stack ticks.
+// shortestCallNS is the shortest length of a call that a text names, in ns. Shorter lengths are not known, because the
+// counters of waiting threads are only read at stack ticks.
 const shortestCallNS = 10e6
 
-// asked reports whether the services of a peer group send only answers, so a thread that reads from them awaits one.
+// asked reports whether the services of a peer group send data only when asked. A read from them waits for an answer.
 func (w *moment) asked(n uint32) bool { return n != 0 && answering[w.ev.peers.Group(n).Peer.Service] }
 
-// peerIs reports whether a peer group is a database, a Redis, or another service at which this process is the client.
+// peerIs reports what a peer group is: a database, a Redis, or another service whose client this process is.
 func (w *moment) peerIs(n uint32) (db, redis, other bool) {
 	g := w.ev.peers.Group(n)
 	switch {
@@ -39,7 +39,7 @@ func (w *moment) peerIs(n uint32) (db, redis, other bool) {
 	return false, false, (g.Peer.Kind == sampler.PeerTCP || g.Peer.Kind == sampler.PeerUDP) && !g.Inbound
 }
 
-// waiting lists the threads that ok accepts. The first has been in its state longest. longest is this time, in ns.
+// waiting lists the threads for which ok is true. The first has been in its state longest: for longest ns.
 func (w *moment) waiting(ok func(*gvl.ThreadState, *watch) bool) (ids []sampler.ThreadID, longest int64) {
 	for i := range w.states {
 		ts := &w.states[i]
@@ -64,7 +64,7 @@ func (w *moment) known(ids []sampler.ThreadID) (longest int64) {
 	return longest
 }
 
-// slowest returns the peer group with the most busy time among those that kind accepts.
+// slowest returns the peer group with the most busy time, of the groups for which kind is true.
 func (w *window) slowest(kind func(db, redis, other bool) bool) (group uint32, ns int64) {
 	for n, v := range w.peers {
 		if kind(w.peerIs(n)) && (v > ns || v == ns && n < group) {
@@ -74,7 +74,7 @@ func (w *window) slowest(kind func(db, redis, other bool) bool) (group uint32, n
 	return group, ns
 }
 
-// onPeer fills the text and fields of a hit about one peer group.
+// onPeer sets the text and the other fields of a hit about one peer group.
 func (w *window) onPeer(h *hit, group uint32, ns int64) {
 	ids, _ := w.waiting(func(ts *gvl.ThreadState, x *watch) bool {
 		return ts.State == gvl.IO && !x.idle && x.group == group
@@ -126,7 +126,7 @@ func evalDB(w *window) hit {
 	group, ns := w.slowest(func(db, _, _ bool) bool { return db })
 	byStack := w.flag(stackkind.DB)
 	if group == 0 || byStack > ns {
-		// A database on an unusual port is known only by the adapter's methods on the stack.
+		// If a database has an unusual port, only the adapter's methods on the stack show that it is a database.
 		if g, n := w.slowest(func(_, _, other bool) bool { return other }); g != 0 && byStack >= n/2 {
 			group, ns = g, max(ns, min(n, byStack))
 		}
@@ -163,11 +163,11 @@ func (w *window) peerSlow(group uint32, ns int64, share, threads, call float64, 
 // unreachableAdvice is the advice for a service that accepts no connection.
 const unreachableAdvice = "see whether it runs, its accept queue, and what a firewall drops; wait longer before each retry"
 
-// connecting reports whether most of the time at a peer group is spent in attempts to connect. Then the service does
-// not answer at all.
+// connecting reports whether threads spend most of the time at a peer group in attempts to connect. In this case the
+// service does not answer at all.
 func (w *window) connecting(group uint32, ns int64) bool { return 2*w.connects[group] >= max(ns, 1) }
 
-// evalHTTP matches if calls to another service keep threads waiting.
+// evalHTTP matches if threads wait long for answers of another service.
 func evalHTTP(w *window) hit {
 	group, ns := w.slowest(func(_, _, other bool) bool { return other })
 	if group == 0 {
@@ -181,7 +181,7 @@ func evalHTTP(w *window) hit {
 			continue
 		}
 		if !w.asked(group) && w.listens(x) {
-			// A thread that listens spent all its I/O time of the window at this peer. Subtract that time.
+			// A thread that only listens spent all its I/O time of the window at this peer. Subtract this time.
 			if t := w.threads[ts.Thread]; t != nil {
 				ns -= t.ns[gvl.IO]
 			}
@@ -216,8 +216,8 @@ func evalHTTP(w *window) hit {
 	return h
 }
 
-// consumer reports whether waiting is a thread's normal work, as for the reader of a stream, or a supervisor with its
-// child. Such a thread was never seen doing anything else, and is no worker of a server's pool.
+// consumer reports whether a thread's normal work is to wait, as for the reader of a stream, or a supervisor of a child
+// process. It was never seen doing anything else, and is no worker of a server's pool.
 func consumer(x *watch) bool { return !x.moved && x.flags&(stackkind.Server|stackkind.Serving) == 0 }
 
 // evalDNS matches if threads wait for names to be resolved.
@@ -287,7 +287,7 @@ func (w *moment) terminal(id sampler.PeerID) bool {
 	return id != 0 && w.dict != nil && w.dict.Peer(id).Kind == sampler.PeerTTY
 }
 
-// target returns the name of what a thread writes to.
+// target returns the name of the file or stream that a thread writes to.
 func (w *moment) target(ts *gvl.ThreadState) string {
 	switch ts.Detail.FD {
 	case 1:

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestSpinsOnTheWay: a thread spins if it is in its attempt, or at the line that calls the attempt. A thread that makes
-// an attempt now and then, and works at other lines, does not spin.
+// TestSpinsOnTheWay: a thread spins if samples find it in a call that only tries something, or at the line that makes
+// this call. A thread that makes such a call now and then, and works at other lines, does not spin.
 func TestSpinsOnTheWay(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -43,8 +43,8 @@ func TestSpinsOnTheWay(t *testing.T) {
 	}
 }
 
-// TestSleepersOnAFullMachine: threads that sleep again and again wait for a CPU each time they wake. They do not spin,
-// although their time adds up to more than a CPU.
+// TestSleepersOnAFullMachine: if all CPUs are busy, threads that sleep again and again wait for a CPU each time they
+// wake. They do not spin, although the sum of these times is more than a CPU.
 func TestSleepersOnAFullMachine(t *testing.T) {
 	for _, c := range []struct {
 		percent int64 // part of the time in which each thread is ready

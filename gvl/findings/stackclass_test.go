@@ -13,8 +13,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// internOrigins interns a stack, innermost first. "c:" marks C functions. "gem:" and "lib:" mark code of libraries.
-// "eval:" marks code that a library made, "ru:" a server's config.ru, and "old:" code of unknown origin.
+// internOrigins interns a stack, innermost frame first. A prefix of a label says where the code is from. "c:" is a C
+// function, "gem:" and "lib:" are libraries. "eval:" is code that a library made, "ru:" a server's config.ru, and
+// "old:" code of unknown origin.
 func internOrigins(dict *sampler.Dictionary, labels []string) sampler.StackID {
 	var ids []sampler.FrameID
 	for _, l := range labels {
@@ -49,11 +50,11 @@ func TestWhereNamesTheProgramsOwnMethod(t *testing.T) {
 		{"Shop#show → Integer#to_s", []string{"c:Integer#to_s", "gem:Numeric#to_s", "c:Array#map", "Shop#show"}},
 		{"Shop#show → Hash#merge_all", []string{"gem:Hash#merge_all", "Shop#show"}},
 		{"Shop#show → IO#read", []string{"c:IO#read", "Shop#show"}},
-		// In a stack of the server alone, its bin/puma is not the program's own code.
+		// If a stack has only the server's frames, its bin/puma is not the program's own code.
 		{"Puma::Cluster#run → IO#wait_readable", []string{"c:IO#wait_readable", "gem:Puma::Cluster#run", "<top (required)>", "c:Kernel#load", "<main>"}},
 		{"Shop#show → PG::Connection#exec", []string{"c:PG::Connection#exec", "gem:Active#frame", "ru:Shop#show"}},
 		{"Active#made → PG::Connection#exec", []string{"c:PG::Connection#exec", "eval:Active#made", "gem:Rack#call"}},
-		// A route of Sinatra's is a block in the body of a class.
+		// A route of Sinatra is a block in the body of a class. It counts as the program's own code.
 		{"block in <class:Api> → Logger#debug",
 			[]string{"gem:Logger#debug", "block in <class:Api>", "gem:Sinatra#call", "Log#call"}},
 		{"Log#call → Logger#debug", []string{"gem:Logger#debug", "block in <main>", "gem:Sinatra#call", "Log#call"}},
@@ -68,8 +69,8 @@ func TestWhereNamesTheProgramsOwnMethod(t *testing.T) {
 	}
 }
 
-// TestBlamedMethodIsTheProgramsOwn: the stacks spend their time in a library. The finding names the method that most of
-// this time is under. If this is the program's own method, it also names the library's method.
+// TestBlamedMethodIsTheProgramsOwn: threads spend their time in a library. The finding names the method that calls the
+// library for most of this time. If this is the program's own method, it also names the library's method.
 func TestBlamedMethodIsTheProgramsOwn(t *testing.T) {
 	for _, c := range []struct {
 		want   string
@@ -96,8 +97,8 @@ func TestBlamedMethodIsTheProgramsOwn(t *testing.T) {
 	}
 }
 
-// TestBlockingPopsRest: a consumer that waits at Redis for its next job does not wait for a slow Redis. The frames are
-// from the gems redis 4.8 and redis-client 0.22.
+// TestBlockingPopsRest: a consumer that waits at Redis for its next job is idle. It must not count as waiting for a
+// slow Redis. The frames are from the gems redis 4.8 and redis-client 0.22.
 func TestBlockingPopsRest(t *testing.T) {
 	for _, c := range []struct {
 		idle   bool

@@ -9,8 +9,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestStarvedAtLowRates plays the few samples per second that the default budget gives on a full machine. At this rate
-// the counters of single threads say nothing. The process's own counters show that it holds the GVL and lacks a CPU.
+// TestStarvedAtLowRates plays the few samples per second that the default budget allows if all CPUs are busy. At this
+// rate the counters of single threads show nothing. The process's own counters show that it holds the GVL and lacks a
+// CPU.
 func TestStarvedAtLowRates(t *testing.T) {
 	const every = 100 * gvltest.MS
 	for _, c := range []struct {
@@ -20,8 +21,8 @@ func TestStarvedAtLowRates(t *testing.T) {
 		usedPercent, pressed int64
 		source               sampler.PressureSource
 		want                 string
-		// cpus is the machine's number of CPUs. It is zero if it was not read. may is how many CPUs the process may
-		// use. It is zero if it may use all.
+		// cpus is the machine's number of CPUs. It is zero if it was not read. may is the number of CPUs that the
+		// process may use. It is zero if the process may use all.
 		cpus int64
 		may  int
 	}{

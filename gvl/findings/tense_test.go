@@ -7,8 +7,9 @@ import (
 	"github.com/ddtop/ddtop/gvl/internal/gvltest"
 )
 
-// TestWhatHasEndedIsToldInThePast: a few seconds after a finding has ended, it is shown in the past tense, with its age
-// and its worst text. Its window is still full of it. More than 30 s after the end, it is not shown.
+// TestWhatHasEndedIsToldInThePast: a few seconds after a finding has ended, its condition still fills most of the
+// window. The finding is nevertheless shown in the past tense, with its age and its worst text. More than 30 s after
+// the end, it is not shown.
 func TestWhatHasEndedIsToldInThePast(t *testing.T) {
 	s := newScene(t)
 	s.turns(12*gvltest.Sec, 6, 19)
@@ -52,7 +53,8 @@ func TestWhatHasEndedIsToldInThePast(t *testing.T) {
 	}
 }
 
-// TestEndedDeadlockHides: a deadlock that has ended but is still raised stays in Current, and hides io_busy.
+// TestEndedDeadlockHides: the condition of a deadlock has ended, but its rule is still raised. The deadlock stays in
+// Current, and hides the finding io_busy.
 func TestEndedDeadlockHides(t *testing.T) {
 	f := newScene(t).f
 	for i, r := range rules {

@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// If two samples are farther apart than blindNS (in ns) and blindIntervals intervals, a thread can release the GVL
-	// and take it again unseen. Then a hold is followed only if counters prove that no other thread had the GVL.
+	// If samples are farther apart than blindNS (in ns) and blindIntervals intervals, a thread can release the GVL and
+	// take it again unseen. A hold then continues only if counters prove that no other thread had the GVL.
 	blindNS        = 30e6
 	blindIntervals = 3
 	// readSlackNS is how long after a sample its counters may still be read, in ns.
 	readSlackNS = 5e6
 )
 
-// beginTurns clears what the last sample showed, and drops ractors without a holder or without waiting threads.
+// beginTurns clears the last sample's results, and drops ractors without a holder or without waiting threads.
 func (c *collector) beginTurns() {
 	c.turns = slices.DeleteFunc(c.turns, func(t turn) bool { return t.holderAt < 0 || t.waiters == 0 })
 	for i := range c.turns {
@@ -57,8 +57,8 @@ func (c *collector) endTurns(k *gvl.Tick, at int64) {
 		h, kernel := &states[t.holderAt], &s.Threads[t.holderAt].Kernel
 		stalled := h.State == gvl.Stalled
 		head := s.QueueHead(t.ractor, t.head)
-		// If another thread is first in the GVL's queue now, the thread that was first has had the GVL. The same is
-		// true if a waiting thread has moved. If the changes of the GVL are known, they decide instead.
+		// If the first thread in the GVL's queue is another one now, the former first thread has had the GVL. The same
+		// is true if a waiting thread has moved. If the changes of the GVL are known, they decide instead.
 		turned := t.moved || head != t.head && t.head != 0
 		t.head = head
 		begin, blind := at, blind
@@ -79,7 +79,7 @@ func (c *collector) endTurns(k *gvl.Tick, at int64) {
 			if blind || t.doubtNS != 0 || lost {
 				c.cur.longest.least = c.cur.longest.least || c.cur.longest.thread == t.hold.thread && c.cur.longest.ns == t.hold.ns
 			}
-			// Time in the collector does not count as a hold. A new hold begins after it.
+			// Time in the collector does not count as a hold. A new hold begins when the collector ends.
 			waiters := t.waiters
 			*t = turn{ractor: t.ractor, holderAt: t.holderAt, waiters: waiters, stalled: stalled, head: head}
 			if h.State == gvl.GC {
@@ -113,8 +113,8 @@ func (c *collector) endTurns(k *gvl.Tick, at int64) {
 			t.cpu0, t.cpuAt0 = kernel.CPUNS-ran, kernel.CPUAtNS
 		}
 		if !stalled && t.cpuAt0 != 0 && kernel.CPUAtNS != 0 {
-			// RunDelayNS grows only when a wait for a CPU ends. A hold cannot exceed its CPU time, which excludes a
-			// wait in progress, too.
+			// RunDelayNS grows only when a wait for a CPU ends. So the length of a hold is limited to its CPU time,
+			// which also excludes a wait for a CPU in progress.
 			t.hold.ns = min(t.hold.ns, kernel.CPUNS-t.cpu0)
 		}
 		limit := int64(c.limits.stuckHold)
@@ -138,8 +138,8 @@ func (c *collector) endTurns(k *gvl.Tick, at int64) {
 	}
 }
 
-// doubts follows a hold through time in which samples were too far apart. lost is true if the hold may have ended
-// there: nothing proves that no other thread had the GVL, and no counters read later can prove it.
+// doubts follows a hold through a time in which samples were too far apart. lost is true if the hold may have ended:
+// nothing proves that no other thread had the GVL, and no counters read later can prove it.
 func (t *turn) doubts(k *gvl.Tick, blind bool) (lost bool) {
 	s, states := k.Sample, k.States
 	if blind {
@@ -152,8 +152,8 @@ func (t *turn) doubts(k *gvl.Tick, blind bool) (lost bool) {
 		return false
 	}
 	h := &s.Threads[t.holderAt].Kernel
-	// A holder that has got no CPU has not released the GVL. No other thread has had it if a waiting thread has not
-	// moved: the holder would have had to queue behind this thread.
+	// A holder that has got no CPU has not released the GVL. If a waiting thread has not moved, no other thread has had
+	// the GVL: the holder would have had to queue behind the waiting thread.
 	open := h.Turns != 0 && h.CPUAtNS < t.untilNS && t.turnsNS <= t.doubtNS+readSlackNS
 	proven := h.Turns != 0 && h.Turns == t.turns && t.turnsNS != 0 && t.turnsNS <= t.doubtNS+readSlackNS && h.CPUAtNS >= t.untilNS
 	for i := range states {

@@ -8,13 +8,14 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestUnseenTurns: other threads' holds that are too short to be seen end a hold nevertheless, because the queue shows
-// them.
+// TestUnseenTurns: if other threads hold the GVL so briefly that no sample shows it, the queue still shows it. So the
+// long hold of the first thread ends.
 func TestUnseenTurns(t *testing.T) {
 	s := newScene(t)
 	hog, small := s.stack("Reports#build"), s.stack("Server#handle")
 	other := []sampler.StackID{s.stack("Server#read"), s.stack("Server#write")}
-	// Samples see only one thread with the GVL. Every 100 ms, the head of the queue has moved to its end.
+	// In all samples the same thread has the GVL. Every 100 ms, the head of the queue has moved to the end of the
+	// queue.
 	unseen := func(d int64, waiters int, moves bool) {
 		s.play(d, func(i int) (sampler.ThreadID, []sampler.Thread) {
 			list := []sampler.Thread{s.at(gvltest.Holder(1), hog)}

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestLostWakeup: threads that wait for some time for a Queue with items are found. If the items come and go, they are
-// not found.
+// TestLostWakeup: there is a finding if threads wait for some time for a Queue that has items. If the items come and
+// go, there is none.
 func TestLostWakeup(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// sums is time by state, in ns. Time at rest is counted in idle, and not by state. busy is the total without idle.
+// sums is time by state, in ns. Time at rest is in idle and in no state. busy is all time except idle.
 type sums struct {
 	ns   [gvl.NumStates]int64
 	idle int64
@@ -23,7 +23,7 @@ type sums struct {
 
 func (s *sums) held() int64 { return s.ns[gvl.Running] + s.ns[gvl.Stalled] + s.ns[gvl.GC] }
 
-// moment is the newest sample, with what the type collector remembers about its threads.
+// moment is the newest sample, and what the type collector remembers about its threads.
 type moment struct {
 	ev     *collector
 	dict   *sampler.Dictionary
@@ -31,7 +31,7 @@ type moment struct {
 	s      *sampler.Sample
 	states []gvl.ThreadState
 	nowNS  int64
-	// threadOf has the index in states of each thread that the collector follows.
+	// threadOf has, for each thread that the collector follows, its index in states.
 	threadOf map[sampler.ThreadID]int
 }
 
@@ -66,7 +66,7 @@ type window struct {
 	moment
 	past
 	blame *account.Blame
-	// requests may be nil, if requests and jobs are not counted.
+	// requests is nil if requests and jobs are not counted.
 	requests *account.Requests
 }
 
@@ -155,7 +155,7 @@ func (w *past) covers(b *second) bool {
 	return b.at >= 0 && b.at >= w.newest-findingsWindowNS/1e9 && b.at*1e9 >= w.fromNS
 }
 
-// recent reports whether a second is the last full one or the current one.
+// recent reports whether a second is the current one or the last complete one.
 func (w *past) recent(b *second) bool { return b.at >= w.newest-1 }
 
 func (w *past) add(b *second) {
@@ -245,28 +245,28 @@ func (w *past) flag(f stackkind.Flags) int64 {
 	return sum
 }
 
-// blamed returns how far back from now the rules ask which code is to blame, in ns.
+// blamed returns the length of the time before now for which the rules look for the code to blame, in ns.
 func (w *window) blamed() int64 { return min(findingsWindowNS, max(w.nowNS-w.fromNS, 1)) }
 
-// own returns ddtop's own use of CPU, in CPUs. It is zero if unknown.
+// own returns how many CPUs ddtop itself uses. It is zero if this is unknown.
 func (w *window) own() float64 {
 	used, span := w.ev.self.Since(&w.firstSelf)
 	return gvl.Ratio(used, span)
 }
 
-// share divides ns by the window's sampled time. The result is a mean number of threads, so it can be above 1.
+// share divides ns by the sampled time of the window. This is a mean number of threads, so it can be above 1.
 func (w *past) share(ns int64) float64 { return gvl.Ratio(ns, w.sampledNS) }
 
 // ofBusy divides ns by the busy time of all threads.
 func (w *past) ofBusy(ns int64) float64 { return gvl.Ratio(ns, w.total.busy) }
 
-// withWaiters adds, to ns of holding the GVL, the time that other threads waited meanwhile. It assumes that all
-// waiting is spread evenly over all holds.
+// withWaiters returns ns, a time with the GVL, plus the time that other threads waited for the GVL because of it. It
+// assumes that all waiting is spread evenly over all holds.
 func (w *window) withWaiters(ns int64) int64 {
 	return ns + int64(float64(ns)*gvl.Ratio(w.total.ns[gvl.Waiting], w.total.held()))
 }
 
-// ofAll returns the busy time that is lost if no thread makes progress in a part of the window: share.
+// ofAll returns the busy time that is lost if no thread makes progress in the given share of the window.
 func (w *past) ofAll(share float64) int64 { return int64(share * float64(w.total.busy)) }
 
 func (w *moment) name(id sampler.ThreadID) string { return gvl.ThreadName(id, w.dict) }
@@ -287,7 +287,7 @@ func (w *moment) state(id sampler.ThreadID) *gvl.ThreadState {
 	return nil
 }
 
-// behind names a culprit by code, thread and line: "Shop#pay → IO#gets (worker-3, shop.rb:12)".
+// behind names the code, thread and line that are to blame: "Shop#pay → IO#gets (worker-3, shop.rb:12)".
 func (w *window) behind(id sampler.ThreadID, stack sampler.StackID) string {
 	code, at := code.Where(w.dict, stack), code.OwnLine(w.dict, stack)
 	if code == "" {
@@ -318,7 +318,7 @@ func (w *moment) place(stack sampler.StackID) string {
 	return code + " (" + at + ")"
 }
 
-// in returns the result of place with " in " before it, or "".
+// in returns the result of place with " in " before it, or "" if place returns "".
 func (w *moment) in(stack sampler.StackID) string {
 	if code := w.place(stack); code != "" {
 		return " in " + code
@@ -331,7 +331,7 @@ func number(v float64) string { return units.Number(v, 1) }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
-// least returns the smallest score. It is the score of a rule whose conditions must all hold.
+// least returns the smallest of several scores: the score of a rule whose conditions must all be true.
 func least(scores ...float64) float64 {
 	m := math.Inf(1)
 	for _, s := range scores {

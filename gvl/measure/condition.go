@@ -25,10 +25,10 @@ const (
 type figure struct {
 	name, about string
 	unit        figureUnit
-	// The function of returns the figure's value in a period. limit is the condition's limit, which some figures need.
-	// ok is false if the value is not known.
+	// The function of returns the figure's value in a period. limit is the limit of the condition. Some figures depend
+	// on it. ok is false if the value is not known.
 	of func(w *figures, limit float64) (value float64, ok bool)
-	// told formats the value for a text. If it is nil, the unit decides.
+	// told formats the value for a text. If told is nil, the value is formatted by its unit.
 	told func(w *figures, limit float64) string
 }
 
@@ -88,7 +88,7 @@ func Figures() []Figure {
 
 var comparisons = []string{">=", "<=", ">", "<"}
 
-// anyFinding is the word for the condition that any finding is at least a warning.
+// anyFinding is the word for the condition that there is any finding with at least the severity of a warning.
 const anyFinding = "any"
 
 // Condition is what a Watch waits for: a finding, or a figure above or below a limit.
@@ -156,7 +156,8 @@ func ParseCondition(text string) (Condition, error) {
 	return Condition{}, fmt.Errorf("%q compares with none of %s", text, strings.Join(comparisons, " "))
 }
 
-// noCondition returns an error that lists all conditions. It suggests the one that was probably meant.
+// noCondition returns an error for a word that is no condition. It lists all conditions, and suggests the one that was
+// probably meant.
 func noCondition(word string) error {
 	ids := findings.RuleIDs()
 	var names []string
@@ -176,8 +177,8 @@ func noCondition(word string) error {
 		"(wait_p99>200ms), %s", word, meant, strings.Join(ids, ", "), anyFinding, strings.Join(names, ", "))
 }
 
-// nearest returns the most similar word of a list. It returns "" if more than a third of the letters differ in every
-// word.
+// nearest returns the word of a list that is most similar to text. It returns "" if in every word more than a third of
+// the letters differ.
 func nearest(word string, list []string) string {
 	best, least := "", len(word)/3+1
 	for _, w := range list {
@@ -234,12 +235,12 @@ func (u figureUnit) text(v float64) string {
 	return units.Number(v, 1)
 }
 
-// easier relaxes the limit of a condition that already holds, so that the condition does not flicker. The limit of >
-// is multiplied by easier, and the limit of < is divided by it.
+// easier is a factor for the limit of a condition that was true at the last check, so that the condition does not
+// flicker. For > the limit is multiplied by easier, and for < it is divided by it.
 const easier = findings.ClearShare
 
-// holds reports whether v is beyond the limit. was is true if the condition held at the last check. Then the limit is
-// relaxed (easier).
+// holds reports whether v is beyond the limit. was is true if the condition was true at the last check. The limit is
+// then less strict (easier).
 func (c *Condition) holds(v float64, was bool) bool {
 	limit := c.limit
 	if was && c.above {

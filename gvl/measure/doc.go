@@ -1,3 +1,3 @@
-// Package measure combines a stream of intervals with its consumers: a Measure for totals of a process, a Fold for a
-// screen, and a Watch for conditions.
+// Package measure combines a stream of intervals with its consumers. A Measure computes totals of a process, a Fold
+// collects data for a screen, and a Watch checks conditions.
 package measure

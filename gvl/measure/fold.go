@@ -11,7 +11,7 @@ import (
 
 // Options are settings of a Fold. Zero values mean the defaults.
 type Options struct {
-	// ColumnNS and Columns are the length and number of the Timeline's columns.
+	// ColumnNS is the length of a column of the Timeline, in ns. Columns is the number of columns.
 	ColumnNS int64
 	Columns  int
 	// Rules are the rules for findings. If Rules is nil, all rules apply with their default thresholds.
@@ -52,11 +52,12 @@ func (f *Fold) Feed(s *sampler.Sample) []gvl.ThreadState {
 	return f.states
 }
 
-// View has what a Fold has collected so far. Its Sample and States are valid until the next Feed.
+// View has all data that a Fold has collected so far. Its Sample and States are valid until the next Feed.
 type View struct {
 	Process sampler.Process
 	Dict    *sampler.Dictionary
-	// Sample is the last sample, with States parallel to its Threads. It is nil before the first sample.
+	// Sample is the last sample. States has the state of each of its Threads, in the same order. Sample is nil before
+	// the first sample.
 	Sample   *sampler.Sample
 	States   []gvl.ThreadState
 	Account  *account.Account

@@ -15,7 +15,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// bytesOf returns a fuzzer's bytes as numbers, and zeros when they are used up.
+// bytesOf returns the bytes of a fuzzer as numbers. When all bytes are used, it returns zeros.
 type bytesOf []byte
 
 func (b *bytesOf) u8() uint8 {
@@ -85,8 +85,8 @@ func (b *bytesOf) sample(last, now int64) *sampler.Sample {
 	return s
 }
 
-// FuzzFold plays samples that a damaged or hostile recording can hold. Nothing may panic or take forever. One GVL has
-// at most one holder, and no time is negative.
+// FuzzFold plays samples that a damaged or hostile recording can hold. Nothing may panic or take forever. One GVL must
+// have at most one holder, and no time may be negative.
 func FuzzFold(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("a recording of nothing in particular, which still makes a few samples of a few threads each"))

@@ -36,7 +36,7 @@ func New(p sampler.Process, dict *sampler.Dictionary, r *findings.Rules) *Measur
 	}
 }
 
-// Resting returns the findings.Resting that tells waiting threads at work from threads at rest. It is for other
+// Resting returns the findings.Resting that distinguishes threads at work from threads at rest. It is for other
 // consumers of the stream.
 func (m *Measure) Resting() *findings.Resting { return m.findings.Resting() }
 
@@ -46,7 +46,7 @@ func (m *Measure) Stream() *stream.Stream { return m.stream }
 // LongestRequests returns the n longest requests (Requests.Longest).
 func (m *Measure) LongestRequests(n int) []account.Request { return m.requests.Longest(n) }
 
-// Requests returns the requests and jobs of the endpoints that match accepts, or of all if match is nil.
+// Requests returns the requests and jobs of the endpoints for which match is true. If match is nil, it returns all.
 func (m *Measure) Requests(match func(endpoint string) bool) report.StatRequests {
 	return m.requests.Stat(m.blame.Top(0, account.ByStack, 0).TotalNS, match)
 }
@@ -68,7 +68,7 @@ func (m *Measure) Classify(s *sampler.Sample) []gvl.ThreadState { return m.class
 func (m *Measure) Alloc() report.StatAlloc { return m.account.Alloc() }
 
 // PlanTogether chooses the advice for the findings of several processes, so that no advice contradicts another.
-// found[i] is what all[i].Findings returned. PlanTogether writes the advice into it.
+// found[i] must be the result of all[i].Findings. PlanTogether writes the advice into it.
 func PlanTogether(all []*Measure, found [][]report.StatFinding) {
 	told := make([]findings.Told, len(all))
 	for i, m := range all {
@@ -100,8 +100,8 @@ func (m *Measure) Findings() []report.StatFinding {
 	return out
 }
 
-// Stat returns the totals so far, with findings, blame and the longest waits. Waits shorter than waitNS are left out
-// of the list of waits only.
+// Stat returns the totals so far, with findings, blame and the longest waits. Only the list of longest waits depends on
+// waitNS: it leaves out shorter waits.
 func (m *Measure) Stat(waitNS int64) report.Stat {
 	s := m.account.Stat()
 	s.Findings = m.Findings()

@@ -32,11 +32,11 @@ type stayOf struct {
 
 type nativeWait struct {
 	place, chain string
-	// sinceNS is when the thread was first known to wait at this place, and toNS when it was last known to. ns is how
-	// long it waited there while the Measure ran.
+	// sinceNS is when the thread was first known to wait at this place, and toNS is when it was last known to wait
+	// there. ns is how long it waited there while the Measure ran.
 	sinceNS, ns, toNS int64
-	// native is the stack from which chain and frames were made. They are made again when a later read gives another
-	// stack, which can have more names.
+	// native is the stack from which chain and frames were made. If a later read finds another stack, they are made
+	// again, because it can have more names.
 	native sampler.StackID
 	frames []sampler.NativeFrame
 }
@@ -87,7 +87,7 @@ func (w *nativeWaits) feed(s *sampler.Sample, states []gvl.ThreadState, dict *sa
 	}
 }
 
-// explain adds, to each active finding, the C functions in which its first thread waits.
+// explain adds to each active finding the C functions in which the finding's first thread waits.
 func (w *nativeWaits) explain(list []report.StatFinding) {
 	at := make(map[sampler.ThreadID]string)
 	for key, x := range w.stays {
@@ -102,7 +102,8 @@ func (w *nativeWaits) explain(list []report.StatFinding) {
 	}
 }
 
-// stat returns the places with the most time first, and how often native stacks were read.
+// stat returns the places where threads waited in C code, those with the most time first, and how often native stacks
+// were read.
 func (w *nativeWaits) stat() ([]report.StatNativeWait, *report.StatNativeReads) {
 	out := []report.StatNativeWait{}
 	type place struct{ ruby, chain string }

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestLeastQuality: a figure with too few samples is null, with the reason. It is never a number. Counters are reported
-// at all rates.
+// TestLeastQuality: if a figure is based on too few samples, it is null, with the reason. It is never a number.
+// Counters do not depend on the number of samples, so they are reported at all rates.
 func TestLeastQuality(t *testing.T) {
 	dict := sampler.NewDictionary()
 	for _, c := range []struct {

@@ -10,9 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// measureWorld samples a world at a rate for forNS. counters is how many samples there are per reading of the counters.
-// It is zero if they are never read. The results are the report of a thread, and the true lengths of its waits. The
-// last wait is in progress.
+// measureWorld samples a world at a rate for forNS. The counters are read in every counters-th sample, or never if
+// counters is zero. It returns the report of a thread, and the true lengths of its waits. The last wait is in progress.
 func measureWorld(w *gvltest.GVLWorld, rate, forNS int64, counters int, id sampler.ThreadID) (report.StatThread, []int64) {
 	p := gvltest.ProcOf(sampler.EraSched)
 	p.LockRate, p.StackRate = float64(rate), float64(rate)
@@ -34,8 +33,8 @@ func measureWorld(w *gvltest.GVLWorld, rate, forNS int64, counters int, id sampl
 	return st.Threads[i], waits
 }
 
-// judgeWaits compares the reported lengths with the true ones, which ascend. A Histogram is right to within 3 %. A
-// number without a sign is right to within another 6 %.
+// judgeWaits compares the reported lengths with the true ones in truth, which ascend. A Histogram is right to within 3
+// %. A number without a sign ("≤" or "≥") is right to within another 6 %.
 func judgeWaits(t *testing.T, w *report.StatWaits, truth []int64) {
 	t.Helper()
 	longest := truth[len(truth)-1]
@@ -52,16 +51,16 @@ func judgeWaits(t *testing.T, w *report.StatWaits, truth []int64) {
 	}
 }
 
-// TestWaitsAreNotMerged: a thread has the GVL for only 20 µs at a time beside threads that compute. Nearly every sample
-// finds it waiting. Nevertheless each of its waits counts by itself.
+// TestWaitsAreNotMerged: a thread holds the GVL for only 20 µs at a time, beside threads that compute. Nearly every
+// sample finds it waiting. Each of its waits must still count separately.
 func TestWaitsAreNotMerged(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		turns    []int64
 		rate     int64
 		counters int
-		// steps is the number of intervals between samples, or between readings of the counters, by which the longest
-		// wait may seem longer.
+		// steps is by how much the longest wait may seem too long. The unit is the interval between samples, or between
+		// readings of the counters.
 		steps int64
 	}{
 		{"beside three at 1,000 Hz", []int64{100 * gvltest.MS, 100 * gvltest.MS, 100 * gvltest.MS, 20_000}, 1000, 10, 4},
@@ -87,8 +86,8 @@ func TestWaitsAreNotMerged(t *testing.T) {
 	}
 }
 
-// TestWaitsWithoutEvidence: if neither the queue nor the counters show where one wait ends and the next begins, their
-// length is an upper bound.
+// TestWaitsWithoutEvidence: if neither the queue nor the counters show where one wait ends and the next begins, several
+// waits look like one. The length is then shown as an upper bound.
 func TestWaitsWithoutEvidence(t *testing.T) {
 	th, truth := measureWorld(gvltest.NewGVLWorld(183*gvltest.MS, 20_000), 30, 6*gvltest.Sec, 0, 2)
 	judgeWaits(t, &th.Waits, truth)
@@ -97,8 +96,8 @@ func TestWaitsWithoutEvidence(t *testing.T) {
 	}
 }
 
-// TestLongWaitIsOne: if a thread is known not to have run for seconds, its wait is one wait, and its length has no
-// upper bound sign.
+// TestLongWaitIsOne: if a thread is known not to have run for seconds, this is one wait. Its length is not shown as an
+// upper bound.
 func TestLongWaitIsOne(t *testing.T) {
 	for _, rate := range []int64{30, 1000} {
 		w := gvltest.NewGVLWorld(4*gvltest.Sec, 100*gvltest.MS)

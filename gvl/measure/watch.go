@@ -13,18 +13,19 @@ import (
 )
 
 const (
-	// checkNS is the interval between two checks of a Watch, in ns. A check follows when the figures of a second
+	// checkNS is the interval between two checks of a Watch, in ns. A check is made when the figures of one more second
 	// (watchLine) are complete.
 	checkNS = 1_000_000_000
 	// MinOverNS and MaxOverNS limit the length of the period over which figures are computed, in ns.
 	MinOverNS, MaxOverNS = checkNS, 300 * checkNS
 	// maxLookbackNS limits how long before a condition becomes true ddtop searches for its cause, in ns.
 	maxLookbackNS = 600 * checkNS
-	// knownShare is the part of a figure's period that must have been sampled. With less, there are no figures.
+	// knownShare is the part of a figure's period that must have been sampled. If less was sampled, there are no
+	// figures.
 	knownShare = .5
 )
 
-// Cause is a condition that holds, and why.
+// Cause is a condition that is true, and why it is true.
 type Cause struct {
 	Condition Condition
 	// Text has the figure's value, or the finding's title and text.
@@ -38,21 +39,21 @@ type Cause struct {
 type Verdict struct {
 	// AtNS is the time of the newest sample, CLOCK_MONOTONIC in ns.
 	AtNS int64
-	// Causes has the conditions that hold. A figure that held in the last check holds until it is well on the other
-	// side of its limit (easier).
+	// Causes has the conditions that are true. If a figure was beyond its limit at the last check, its condition stays
+	// true until the figure is well on the other side (easier).
 	Causes []Cause
 	// Findings has all findings, including those that no condition names.
 	Findings []findings.Finding
 }
 
-// Watch checks once a second which conditions hold in a stream of samples. It is not safe for concurrent use.
+// Watch checks once a second which conditions are true for a stream of samples. It is not safe for concurrent use.
 type Watch struct {
 	*Measure
 	rules      *findings.Rules
 	conditions []Condition
 	held       []bool // for each condition, whether it held in the last check
-	// clearNS is, for each condition on a figure, the beginning of the last period in which it did not hold. It may
-	// have begun to hold within this period. Zero means that there was no such period.
+	// clearNS is, for each condition on a figure, the beginning of the last period in which the condition was false. It
+	// may have become true within this period. Zero means that there was no such period.
 	clearNS []int64
 	overNS  int64
 	lines   *account.Lines
@@ -78,8 +79,8 @@ func NewWatch(p sampler.Process, dict *sampler.Dictionary, r *findings.Rules, ov
 	return w
 }
 
-// LookbackNS returns how old the cause of a condition can be when the condition is reported, in ns. Callers that
-// record causes must keep the samples of the last LookbackNS.
+// LookbackNS returns how old the cause of a condition can be when the condition is reported, in ns. A caller that
+// records causes must keep the samples of the last LookbackNS.
 func LookbackNS(r *findings.Rules, overNS int64, conditions []Condition) int64 {
 	if r == nil {
 		r = findings.NewRules()
@@ -101,8 +102,8 @@ func LookbackNS(r *findings.Rules, overNS int64, conditions []Condition) int64 {
 	return min(back+2*checkNS, maxLookbackNS)
 }
 
-// agoNS returns how long before the beginning of a figure's period its cause can be, in ns. The reason is that a wait
-// or a request that ended in the period may have begun earlier.
+// agoNS returns how long before the beginning of a figure's period its cause can be, in ns. A wait or a request that
+// ended in the period may have begun before it.
 func (c *Condition) agoNS() int64 {
 	if c.figure.unit != figureTime {
 		return 0
@@ -120,7 +121,7 @@ func (w *Watch) line(l report.StatLine, sums *account.LineSums) {
 	w.due = true
 }
 
-// Feed adds one sample. At the end of a second, ok is true and v has the conditions that hold.
+// Feed adds one sample. If this completes a second, ok is true and v has the conditions that are true.
 func (w *Watch) Feed(s *sampler.Sample) (v Verdict, ok bool) {
 	w.Measure.Feed(s)
 	if !w.due {
@@ -175,7 +176,7 @@ func (w *Watch) judge(nowNS int64) Verdict {
 	return v
 }
 
-// figures has what was measured in a period, for conditions.
+// figures has the measurements of a period, from which the figures of conditions are computed.
 type figures struct {
 	watch          *Watch
 	below          bool // the condition is that the figure is below its limit
@@ -195,7 +196,7 @@ type figures struct {
 	quality        sampler.Quality
 }
 
-// figures sums the lines of the last overNS. It returns nil if too little of this time is known.
+// figures adds up the lines of the last overNS. It returns nil if too little of this time was sampled.
 func (w *Watch) figures() *figures {
 	n := len(w.kept)
 	if n == 0 {
@@ -253,7 +254,7 @@ func stateFigure(s gvl.State) func(*figures, float64) (float64, bool) {
 // shares reports whether the samples are good enough for shares of time.
 func (f *figures) shares() bool { return f.quality.Lacks(sampler.FigureStates) == "" }
 
-// waitsWith returns the waits for the GVL that have ended, and the ones in progress that are known to be longer than
+// waitsWith returns the waits for the GVL that have ended, and the waits in progress that are known to be longer than
 // the limit. So a wait that blocks all threads for a minute counts before it ends.
 func (f *figures) waitsWith(limit float64) gvl.Lengths {
 	l := f.waits.Clone()
@@ -265,8 +266,9 @@ func (f *figures) waitsWith(limit float64) gvl.Lengths {
 	return l
 }
 
-// waitFigure returns a function that computes the quantile q of the waits. For a condition with >, it uses the lower
-// bound of each wait, and for < the upper bound. waitTold returns the function that formats the same quantile.
+// waitFigure returns a function that computes the quantile q of the waits. For a condition with >, the function uses
+// the lower bound of each wait, and for < the upper bound. waitTold returns the function that formats the same
+// quantile.
 func waitFigure(q float64) func(*figures, float64) (float64, bool) {
 	return func(f *figures, limit float64) (float64, bool) {
 		l := f.waitsWith(limit)
@@ -289,7 +291,7 @@ func waitTold(q float64) func(*figures, float64) string {
 	}
 }
 
-// requestFigure returns the function of a quantile of the lengths of requests and jobs.
+// requestFigure returns a function that computes the quantile q of the lengths of requests and jobs.
 func requestFigure(q float64) func(*figures, float64) (float64, bool) {
 	return func(f *figures, limit float64) (float64, bool) {
 		var h gvl.Histogram

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestAlarmsRestOnLowerBounds: at 30 Hz nearly every sample finds a thread with holds of 20 µs waiting. Many short
-// waits in a row raise no alarm. Long waits do.
+// TestAlarmsRestOnLowerBounds: at 30 Hz nearly every sample finds a thread waiting, although it gets the GVL for 20 µs
+// again and again. These many short waits must raise no alarm. Long waits raise one.
 func TestAlarmsRestOnLowerBounds(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -52,8 +52,8 @@ func TestAlarmsRestOnLowerBounds(t *testing.T) {
 	}
 }
 
-// TestParkedAgesAreBounds: a parked thread that was given a CPU may have gone on and come back, so its age is an upper
-// bound. If the thread has not moved, its age is exact.
+// TestParkedAgesAreBounds: if a parked thread got a CPU, it may have gone on and come back, so the age of its state is
+// an upper bound. If it got no CPU, the age is exact.
 func TestParkedAgesAreBounds(t *testing.T) {
 	for _, c := range []struct {
 		moves bool

@@ -57,7 +57,7 @@ func TestParseCondition(t *testing.T) {
 	}
 }
 
-// guarded is a Watch that gets made-up samples.
+// guarded is a Watch that a test feeds with made-up samples.
 type guarded struct {
 	t    *testing.T
 	w    *Watch
@@ -73,7 +73,7 @@ func guard(t *testing.T, overNS int64, texts ...string) *guarded {
 	return &guarded{t: t, w: NewWatch(gvltest.ProcOf(sampler.EraSched), sampler.NewDictionary(), nil, overNS, conditions(t, texts...)), now: gvltest.Base}
 }
 
-// play feeds samples, 5 ms apart, for d ns. each may change a sample before it is fed. each can be nil.
+// play feeds samples, 5 ms apart, for d ns. The function each may change a sample before it is fed. It can be nil.
 func (g *guarded) play(d int64, each func(*sampler.Sample), threads func() (sampler.ThreadID, []sampler.Thread)) {
 	for end := g.now + d; g.now < end; {
 		g.now += 5 * gvltest.MS
@@ -114,8 +114,9 @@ func restful() (sampler.ThreadID, []sampler.Thread) {
 	return 0, []sampler.Thread{gvltest.Asleep(1, sampler.Stopped, sampler.BlockSleep), gvltest.Asleep(2, sampler.Stopped, sampler.BlockSleep), gvltest.Asleep(3, sampler.Stopped, sampler.BlockSleep)}
 }
 
-// TestWatchFigures: figures are about the past period of the Watch. A condition that is true stays true until its
-// figure is well on the other side of the limit. If too little is known, all conditions stay as they are.
+// TestWatchFigures: figures are about the last period of the Watch. A condition that is true stays true until its
+// figure is well on the other side of the limit. If too little of the period was sampled, all conditions stay as they
+// are.
 func TestWatchFigures(t *testing.T) {
 	g := guard(t, 4e9, "held_share>0.5", "waiting>1", "wait_max>1s", "threads>2", "threads<3", "gc_share>50%", "native>0.5", "cpu>1%", "rss>1GB", "request_p95>1s")
 	g.play(3*gvltest.Sec, nil, restful)
@@ -140,8 +141,8 @@ func TestWatchFigures(t *testing.T) {
 			t.Errorf("it says %q", c.Text)
 		}
 	}
-	// From here on the GVL is held for 45 % of the time. This is on the other side of the limit, but not well beyond
-	// it.
+	// From here on the GVL is held for 45 % of the time. This is on the other side of the limit of 50 %, but too near
+	// it to end the condition.
 	i := 0
 	half := func() (sampler.ThreadID, []sampler.Thread) {
 		if i++; i%100 < 45 {
@@ -162,7 +163,7 @@ func TestWatchFigures(t *testing.T) {
 	g.want("nearly half of it, after less", "threads")
 }
 
-// TestWatchCounters: conditions can be about what the kernel and the garbage collector count.
+// TestWatchCounters: a condition can be about a counter of the kernel or of the garbage collector.
 func TestWatchCounters(t *testing.T) {
 	g := guard(t, 2e9, "cpu>140%", "rss>1GB", "alloc>900", "gc_share>40%", "backlog>20", "backlog<22")
 	n := 0
@@ -181,8 +182,8 @@ func TestWatchCounters(t *testing.T) {
 	}
 }
 
-// TestWatchFindings: a wanted finding is reported until it ends, with the time since which it was true. Other findings
-// are not reported.
+// TestWatchFindings: a finding that a condition names is reported until it ends, with the time since which it was true.
+// Other findings are not reported.
 func TestWatchFindings(t *testing.T) {
 	g := guard(t, 5e9, "deadlock", "gvl_saturated", "any")
 	g.play(40*gvltest.Sec, nil, hogged) // the first 5 s after the start do not count
@@ -210,7 +211,7 @@ func TestWatchWaitsThatGoOn(t *testing.T) {
 	}
 }
 
-// TestLookback: LookbackNS covers the time that a condition is about, and the time until it is raised.
+// TestLookback: LookbackNS covers the period that a condition is about, and the time until the condition is reported.
 func TestLookback(t *testing.T) {
 	r := findings.NewRules()
 	if err := r.Set("gvl_hog.for=40s"); err != nil {

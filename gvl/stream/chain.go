@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxChainParts bounds the parts of a Chain. The time of further holders is in ChainSum.OtherNS.
+// maxChainParts limits the parts of a Chain. The time of further holders is added up in ChainSum.OtherNS.
 const maxChainParts = 1024
 
 // ChainPart is the part of a wait in which one thread held the GVL, in one state and in one method.
@@ -17,30 +17,30 @@ type ChainPart struct {
 	Thread sampler.ThreadID
 	// State is what the thread did while it held the GVL: Running, GC or Stalled.
 	State gvl.State
-	// Method is the innermost Ruby method of the holder's stack, with the C function that it called, as in
-	// "Report#build → JSON.generate". It is empty if no stack is known. Stack is the stack with the most time.
+	// Method is the innermost Ruby method of the holder's stack, with the C function that it called: "Report#build →
+	// JSON.generate". It is empty if no stack is known. Stack is the stack with the most time.
 	Method string
 	Stack  sampler.StackID
 	NS     int64
 }
 
-// ChainSum splits the time of one wait for the GVL, in ns. All NS, including the NS of Parts, add up to the length of
-// the wait.
+// ChainSum says who held the GVL during one wait for it, in ns. All NS, including the NS of Parts, add up to the length
+// of the wait.
 type ChainSum struct {
-	// Parts are the times by holder, the longest first. UnlistedNS is the time while threads that no sample listed
-	// held the GVL. OtherNS is the time of holders beyond the limit on Parts.
+	// Parts are the times by holder, the longest first. UnlistedNS is the time in which the GVL was held by threads
+	// that no sample listed. OtherNS is the time of holders beyond the limit maxChainParts.
 	Parts      []ChainPart
 	UnlistedNS int64
 	OtherNS    int64
-	// Times in which no thread held the GVL, in ns. In NoCPUNS the waiting thread could have run but had no CPU.
-	// HandoverNS is the other time after the waiting thread was chosen to be next. NobodyNS is all remaining time.
+	// These are times in which no thread held the GVL, in ns. In NoCPUNS the waiting thread could have run but had no
+	// CPU. HandoverNS is the other time after the waiting thread was chosen to be next. NobodyNS is all remaining time.
 	NoCPUNS, HandoverNS, NobodyNS int64
-	// UnknownNS is time that no fed sample covers.
+	// UnknownNS is the part of the wait from which Feed got no samples.
 	UnknownNS int64
 }
 
-// Chain finds out which threads held the GVL during one wait. It is a Consumer of a Stream of its own. Feed this
-// Stream all samples from before the wait until after it. Chain is not safe for concurrent use.
+// Chain finds out which threads held the GVL during one wait. It is a gvl.Consumer of a Stream that is used for nothing
+// else. Feed this Stream all samples from before the wait until after it. Chain is not safe for concurrent use.
 type Chain struct {
 	gvl.Ignore
 	stream *Stream
@@ -49,8 +49,8 @@ type Chain struct {
 	ractor sampler.RactorID
 	sums   map[chainKey]chainPart
 	sum    ChainSum // without Parts
-	// toldNS is the end of the last lock interval. lateNS is the time without a holder after the waiting thread had
-	// been chosen.
+	// toldNS is the end of the last lock interval. lateNS is how long no thread held the GVL after the waiting thread
+	// had been chosen.
 	toldNS, lateNS int64
 }
 
@@ -74,7 +74,7 @@ func NewChain(s *Stream, w *gvl.Wait, dict *sampler.Dictionary) *Chain {
 	return c
 }
 
-// Lock adds the part of an interval that is within the wait.
+// Lock adds the part of an interval that lies within the wait.
 func (c *Chain) Lock(i *gvl.LockInterval) {
 	from, to := max(i.FromNS, c.toldNS), min(i.ToNS, c.wait.ToNS)
 	if i.Ractor != c.ractor || to <= from {
@@ -115,13 +115,13 @@ func (c *Chain) add(i *gvl.LockInterval, ns int64) {
 	c.sums[k] = p
 }
 
-// Sum returns the times that the samples fed so far show.
+// Sum returns the times according to the samples that were fed so far.
 func (c *Chain) Sum() ChainSum {
 	c.stream.SettleLocks()
 	s := c.sum
 	s.UnknownNS += c.wait.ToNS - c.toldNS
 	s.NoCPUNS = min(c.wait.NoCPUNS, s.NobodyNS)
-	// The time without a CPU counts as time after the thread was chosen, because a chosen thread must be woken.
+	// Time without a CPU counts as time after the thread was chosen, because a chosen thread must first be woken.
 	s.HandoverNS = max(min(c.lateNS, s.NobodyNS)-s.NoCPUNS, 0)
 	s.NobodyNS -= s.NoCPUNS + s.HandoverNS
 	for k, p := range c.sums {

@@ -14,39 +14,39 @@ const (
 	keptWaits = 1024
 )
 
-// notAsked is the Detail of time without the GVL if no sample has shown what the thread did.
+// notAsked is the Detail of time without the GVL in which no sample has shown what the thread did.
 var notAsked = gvl.Detail{FD: -1, Reason: gvl.ReasonNotAsked}
 
 // mainGVL follows the main ractor's GVL by its changes (sampler.Changes).
 type mainGVL struct {
 	s *Stream
-	// live is true if the last step was cut into intervals at the times of its changes (replay). toNS is the time up
+	// live is true if changes were used for the last step: they divided it into intervals (replay). toNS is the time up
 	// to which changes are known, or zero.
 	live bool
 	toNS int64
-	// holder is the thread that holds the GVL, according to changes or the last sample. chosen is the next holder.
-	// They are nil if there is none, or if it is not known.
+	// holder is the thread that holds the GVL, according to changes or the last sample. chosen is the thread that will
+	// hold it next. They are nil if there is no such thread, or if it is not known.
 	holder, chosen *exact
-	// unlisted is the native thread of a holder that no sample listed. last is the thread that held the GVL last.
-	// freedNS is when the GVL was last given away, or zero if this was not seen.
+	// unlisted is the native thread of the holder if no sample listed this holder. last is the thread that held the GVL
+	// last. freedNS is when the GVL was last released, or zero if this was not seen.
 	unlisted int32
 	last     sampler.ThreadID
 	freedNS  int64
-	// The waits in alone began at the time aloneNS, while no thread held the GVL and none was chosen to be next.
+	// alone has the waits that began at aloneNS, while no thread held the GVL and no thread was chosen to be next.
 	alone   []*gvlWait
 	aloneNS int64
-	// waits are the waits of threads that no sample listed, by native thread.
+	// waits has the waits of threads that no sample listed. The key is the native thread.
 	waits map[int32]*unlistedWait
 	// laneAt is the index of the main ractor's lane in Stream.locks.
 	laneAt int
-	// shown is the holder that the sample at the end of the step shows.
+	// shown is the holder in the sample at the end of the step.
 	shown shownHolder
-	// corrected are the states of a sample after correction by changes.
+	// corrected has the states of a sample, corrected by changes.
 	corrected []gvl.ThreadState
 }
 
 // shownHolder is the thread that holds the GVL in a sample. index is its place in Sample.Threads. lastChange is the
-// index of its last change in Changes.List, or -1 if it has none.
+// index of the thread's last change in Changes.List, or -1 if it has no change.
 type shownHolder struct {
 	holder            *exact
 	index, lastChange int
@@ -75,13 +75,13 @@ func (m *mainGVL) changes() {
 	m.replay(c)
 }
 
-// usable reports whether the changes of a sample can be used. In a process that is stopped from outside, threads seem
-// to wait for the GVL, but no thread can give it to them.
+// usable reports whether the changes of a sample can be used. They cannot be used if the process is stopped from
+// outside: threads then seem to wait for the GVL, but no thread can give it to them.
 func usable(x *sampler.Sample) bool {
 	return !x.Proc.Halted() && x.Changes.Known() && len(x.Changes.List) <= sampler.MaxChanges
 }
 
-// precedes reports whether c begins exactly where the known changes end.
+// precedes reports whether the changes c begin exactly at the time up to which changes are known.
 func (m *mainGVL) precedes(c *sampler.Changes) bool { return !c.Fresh && c.FromNS == m.toNS }
 
 // tellsAll reports whether a sample has all changes since the last sample, however long ago that was.
@@ -89,7 +89,7 @@ func (m *mainGVL) tellsAll(x *sampler.Sample) bool {
 	return m.live && usable(x) && m.precedes(&x.Changes)
 }
 
-// track chooses how a thread is tracked: by changes, or only by samples.
+// track decides how a thread is followed: by changes, or only by samples.
 func (m *mainGVL) track(r *thread) {
 	if m.live && r.ractor == MainRactor {
 		r.by = r.byChanges()
@@ -98,7 +98,7 @@ func (m *mainGVL) track(r *thread) {
 	}
 }
 
-// lose discards the state that comes from changes, because some changes since the last sample are missing.
+// lose discards everything that was derived from changes, because some changes since the last sample are missing.
 func (m *mainGVL) lose() {
 	clear(m.waits)
 	*m = mainGVL{s: m.s, waits: m.waits, alone: m.alone[:0], corrected: m.corrected}
@@ -116,7 +116,8 @@ func (m *mainGVL) lose() {
 	}
 }
 
-// correct applies the changes of the first sample, or of a sample after a gap. They show only the present states.
+// correct applies the changes of the first sample, or of a sample after a gap. Such changes show only the present
+// states.
 func (m *mainGVL) correct(c *sampler.Changes) {
 	now, holder := make(map[sampler.ThreadID]sampler.GVLState), sampler.ThreadID(0)
 	for i := range c.List {
@@ -144,7 +145,8 @@ func (m *mainGVL) correct(c *sampler.Changes) {
 	m.s.states = m.corrected
 }
 
-// correct corrects a thread's sampled state x by the state g from changes. held is true if changes show a holder.
+// correct corrects the sampled state x of a thread by the state g that changes show. held is true if changes show a
+// holder of the GVL.
 func (r *thread) correct(x *gvl.ThreadState, g sampler.GVLState, held bool) {
 	if g != sampler.GVLGone {
 		e := r.byChanges()
@@ -180,8 +182,8 @@ func waitKind(g sampler.GVLState) gvl.WaitKind {
 	return gvl.WaitQueue
 }
 
-// begin takes the holder and the waiting threads from the last sample. It is called before the first step with
-// changes.
+// begin gets the holder and the waiting threads from the last sample. It is called before the first step for which
+// changes are used.
 func (m *mainGVL) begin() {
 	m.live = true
 	if m.waits == nil {
@@ -238,7 +240,7 @@ func (m *mainGVL) shownState() (gvl.State, gvl.Detail) {
 	return ts.State, ts.Detail
 }
 
-// showHolder sets the holder's stack to the one in the sample.
+// showHolder sets the stack of the GVL's holder to the holder's stack in the sample.
 func (m *mainGVL) showHolder(i *gvl.LockInterval) {
 	t := &m.s.sample.Threads[m.shown.index]
 	i.Stack, i.Serving = m.s.states[m.shown.index].Stack, t.Serving
@@ -248,8 +250,8 @@ func (m *mainGVL) showHolder(i *gvl.LockInterval) {
 	i.Turn = i.Stack
 }
 
-// shows reports whether e holds the GVL just before the change c.List[before], and the sample at the step's end shows
-// it in the same hold.
+// shows reports whether the thread e holds the GVL just before the change c.List[before]. The sample at the step's end
+// must still show the same hold.
 func (m *mainGVL) shows(e *exact, c *sampler.Changes, before int) bool {
 	last := m.shown.lastChange
 	return e == m.shown.holder && last < before && (last < 0 || c.List[last].State == sampler.GVLHeld)
@@ -261,7 +263,7 @@ func (m *mainGVL) replay(c *sampler.Changes) {
 	now, middle := st.fromNS, false
 	for i := range c.List {
 		g := &c.List[i]
-		// An initial change shows a thread's state, but not since when it has this state.
+		// An initial change shows a thread's state, but not how long it has had this state.
 		initial := c.Fresh && g.AtNS <= c.FromNS || g.AtNS <= st.fromNS
 		at := g.AtNS
 		if initial && at > st.fromNS {
@@ -279,8 +281,8 @@ func (m *mainGVL) replay(c *sampler.Changes) {
 	}
 }
 
-// middle is called at the middle of a step, just before the change c.List[before]. From this moment on, the holder
-// does what the sample at the step's end shows.
+// middle is called at the middle of a step, just before the change c.List[before]. From this moment on, the holder's
+// state is the one in the sample at the end of the step.
 func (m *mainGVL) middle(c *sampler.Changes, before int) {
 	h := m.holder
 	if h == nil {
@@ -305,8 +307,8 @@ func (m *mainGVL) middle(c *sampler.Changes, before int) {
 	}
 }
 
-// goesOn changes what the holder does from the time at on, while it keeps the GVL. The parameter to is its new state.
-// The parameter now is the new present interval of the GVL's lane.
+// goesOn changes the state of the holder from the time at on, while it keeps the GVL. to is its new state. now is the
+// new present interval of the GVL's lane.
 func (m *mainGVL) goesOn(h *exact, now *gvl.LockInterval, to gvl.State, d *gvl.Detail, at int64) {
 	if l := m.lane(); *now != l.now {
 		m.s.settleLock(l, at)
@@ -423,8 +425,8 @@ func (m *mainGVL) letGo(e *exact, at int64) {
 	}
 }
 
-// oust takes the GVL from its holder, because another thread has it and the change was not seen. by is the other
-// thread. It is nil if no sample listed it.
+// oust ends the hold of the present holder: another thread has the GVL, and the change between them was not seen. by is
+// the other thread. It is nil if no sample listed it.
 func (m *mainGVL) oust(by *exact, at int64) {
 	if h := m.holder; h != nil && h != by {
 		h.stepNS = m.s.step.lengthNS()
@@ -432,7 +434,7 @@ func (m *mainGVL) oust(by *exact, at int64) {
 	}
 }
 
-// choose notes whether a thread is the next holder. If so, it counts as the first holder of the waits that began at
+// choose notes whether a thread is the next holder. If it is, it counts as the first holder in the waits that began at
 // this time while no thread held the GVL.
 func (m *mainGVL) choose(e *exact, to sampler.GVLState, at int64) {
 	switch {
@@ -468,7 +470,8 @@ func (m *mainGVL) heldByOther(e *exact) bool {
 	return h != nil && h != e && h.known || m.lane().now.Unlisted.Holds
 }
 
-// HeldSince returns since when a thread has held the main ractor's GVL. ok is false if changes do not show it.
+// HeldSince returns the time since which a thread has held the main ractor's GVL. ok is false if changes do not show
+// it.
 func (s *Stream) HeldSince(id sampler.ThreadID) (ns int64, ok bool) {
 	h := s.main.holder
 	if h == nil || h.id != id || !h.known {

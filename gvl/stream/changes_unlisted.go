@@ -6,15 +6,16 @@ import (
 )
 
 const (
-	// maxUnlisted bounds the threads that no sample has listed and whose waits are followed at the same time.
+	// maxUnlisted limits how many threads are followed at a time, of those that wait for the GVL and that no sample has
+	// listed.
 	maxUnlisted = 1 << 12
-	// unlistedSteps is how many steps a thread can wait without a sample that lists it. After that, the end of its
-	// wait must have been missed.
+	// unlistedSteps is how many steps a thread can wait without being listed by a sample. If it seems to wait longer,
+	// the end of its wait was missed.
 	unlistedSteps = 3
 )
 
-// unlistedWait is a wait of a thread that no sample has listed, because it is new or lived too short a time. The
-// thread has no slot and no intervals of its own. All such threads are reported together.
+// unlistedWait is a wait of a thread that no sample has listed, because it is new or lived for too short a time. The
+// thread has no slot and no intervals. All such threads are reported together.
 type unlistedWait struct {
 	gvlWait
 	steps int
@@ -77,7 +78,7 @@ func (m *mainGVL) endUnlisted(tid int32, at int64) {
 	delete(m.waits, tid)
 }
 
-// goesOnAs continues the wait that a thread was in before a sample listed it.
+// goesOnAs continues the wait w, in which the thread already was before a sample listed it.
 func (e *exact) goesOnAs(w *unlistedWait) {
 	e.waitNS = w.fromNS
 	e.waiting = gvlWait{
@@ -88,7 +89,7 @@ func (e *exact) goesOnAs(w *unlistedWait) {
 	}
 }
 
-// missedUnlisted ends the waits of threads that a sample would have listed by now. Their end was missed.
+// missedUnlisted ends the waits of threads that a sample would have listed by now. The ends of these waits were missed.
 func (m *mainGVL) missedUnlisted() {
 	if !m.live {
 		return

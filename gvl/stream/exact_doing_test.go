@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestDoingBetweenSamples: the kernel's records show what threads do between two samples, with the GVL and without it.
-// No sample sees any of it.
+// TestDoingBetweenSamples: between two samples, the kernel's records show what threads do, with the GVL and without it.
+// No sample sees any of this.
 func TestDoingBetweenSamples(t *testing.T) {
 	dict := sampler.NewDictionary()
 	p := gvltest.ProcOf(sampler.EraSched)
@@ -68,8 +68,8 @@ func TestDoingBetweenSamples(t *testing.T) {
 	}
 }
 
-// TestDoingBesideSamples: a sample does not overrule the kernel's record that a thread waits for a Mutex. If the
-// records say nothing about a thread, its state is unknown until a sample shows it.
+// TestDoingBesideSamples: if the kernel's record says that a thread waits for a Mutex, a sample does not overrule it.
+// If the records say nothing about a thread, its state is unknown until a sample shows it.
 func TestDoingBesideSamples(t *testing.T) {
 	dict := sampler.NewDictionary()
 	p := gvltest.ProcOf(sampler.EraSched)

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// exactFeed feeds samples of one or two threads, 10 ms apart, with changes.
+// exactFeed feeds a Stream with samples of one or two threads, 10 ms apart, that have changes of the GVL.
 type exactFeed struct {
 	t    *testing.T
 	c    *gvl.Classifier
@@ -29,7 +29,7 @@ func newExactFeed(t *testing.T, dict *sampler.Dictionary) *exactFeed {
 	return f
 }
 
-// lockFunc is a Consumer of intervals of GVLs.
+// lockFunc is a function that is a Consumer of the intervals of GVLs.
 type lockFunc func(*gvl.LockInterval)
 
 func (lockFunc) Interval(*gvl.Interval)     {}
@@ -39,8 +39,9 @@ func (lockFunc) Collecting(*gvl.GCInterval) {}
 func (lockFunc) Ended(int, int64)           {}
 func (lockFunc) Tick(*gvl.Tick)             {}
 
-// at feeds a sample that is us µs after the begin, with the changes until then. words are like "1 held 2500", in µs. If
-// words is "none", no change is known. "-7" is native thread 7, which no sample has listed.
+// at feeds a sample that is us µs after the beginning, with the changes up to this time. words are the changes: "1 held
+// 2500" means that thread 1 got the GVL at 2500 µs. "-7" is native thread 7, which no sample has listed. If words is
+// "none", no change is known.
 func (f *exactFeed) at(us int64, owner sampler.ThreadID, words string, threads ...sampler.Thread) {
 	for i := range threads {
 		threads[i].Quality |= sampler.StackFresh
@@ -69,8 +70,8 @@ func (f *exactFeed) feed(x *sampler.Sample, words string) {
 	f.last = x.TimeNS
 }
 
-// told returns the intervals of a thread as text, such as "running 0-2500 [m1]". Times are in µs, and [m1] is the
-// stack. A sampled interval has a ~.
+// told returns the intervals of a thread as text: "running 0-2500, io 2500-4000". Times are in µs. A ~ marks an
+// interval whose beginning is not exact.
 func (f *exactFeed) told(id sampler.ThreadID) string {
 	list := slices.Clone(f.log.intervals)
 	f.s.Pending(id, func(i *gvl.Interval) { list = append(list, *i) })
@@ -297,8 +298,8 @@ func TestExactRules(t *testing.T) {
 	}
 }
 
-// TestExactStacks: no sample sees a hold between two samples. So the hold has the stack of the thread's last hold that
-// a sample saw. It does not have the stack of the wait in which both samples saw the thread.
+// TestExactStacks: a thread holds the GVL between two samples, and both samples see it waiting. The hold must get the
+// stack of the thread's last hold that a sample saw, not the stack of the waits.
 func TestExactStacks(t *testing.T) {
 	dict := sampler.NewDictionary()
 	stacks := gvltest.NewWorld(1, 0, 1, dict).Stacks
@@ -321,7 +322,7 @@ func TestExactStacks(t *testing.T) {
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	// The intervals of the GVL itself use the last sample in which the thread held the GVL. If a sample saw this very
+	// The intervals of the GVL itself use the last sample in which the thread held the GVL. If a sample saw the same
 	// hold, they use this sample.
 	lane := map[sampler.StackID]int64{}
 	for _, i := range f.lane {
@@ -334,9 +335,9 @@ func TestExactStacks(t *testing.T) {
 	}
 }
 
-// TestExactStacksOfWaits: if a wait has the stack with which it ended, this is its stack. All time without the GVL
-// before it has the same stack, whatever samples saw before and after. The next hold goes on with the wait's Ruby code,
-// until a sample sees this very hold. Sums use only samples.
+// TestExactStacksOfWaits: a change can have the thread's stack at the end of a wait. The wait and all time without the
+// GVL before it then get this stack, whatever samples saw before and after. The next hold continues with the Ruby code
+// of this stack until a sample sees the hold itself. Sums use only samples.
 func TestExactStacksOfWaits(t *testing.T) {
 	dict := sampler.NewDictionary()
 	var stacks []sampler.StackID
@@ -401,7 +402,8 @@ func TestExactStacksOfWaits(t *testing.T) {
 	}
 }
 
-// TestChain: the parts of a chain add up to the wait. Each part has its thread, state and stack, or its reason.
+// TestChain: the parts of a chain add up to the wait. Each part has the thread, state and stack of the holder, or the
+// reason why no thread held the GVL.
 func TestChain(t *testing.T) {
 	dict := sampler.NewDictionary()
 	stack := dict.InternStack(0, dict.InternFrame(sampler.Frame{Label: "Report#build", Path: "r.rb"}))
@@ -438,7 +440,7 @@ func TestChain(t *testing.T) {
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	// If a chain was fed nothing, it reports that the whole wait is unknown.
+	// A chain that got no samples reports that the whole wait is unknown.
 	empty := NewChain(New(gvltest.ProcOf(sampler.EraSched)), &w, dict)
 	if got := empty.Sum(); got.UnknownNS != w.NS() || len(got.Parts) != 0 {
 		t.Errorf("of nothing: %+v", got)

@@ -12,9 +12,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestHolderRuns: a change can contain the stack of the GVL's holder. It counts as a reading of the stack. The thread's
-// time before and after goes to the nearest reading. The GVL's time goes to the stack from the reading on. The state
-// stays the same, and no hold begins.
+// TestHolderRuns: a change can contain the stack of the GVL's holder. It then counts as a reading of the stack. The
+// thread's time before and after goes to the nearest reading. The GVL's time goes to the new stack from the reading on.
+// The state stays the same, and no new hold begins.
 func TestHolderRuns(t *testing.T) {
 	dict := sampler.NewDictionary()
 	var stacks []sampler.StackID
@@ -50,8 +50,8 @@ func TestHolderRuns(t *testing.T) {
 		add(&f.log.intervals[i])
 	}
 	f.s.Pending(1, add)
-	// The sample at 10 ms has the first stack, and the reading at 12 ms the second. The reading at 16 ms and the sample
-	// at 20 ms have the third.
+	// The sample at 10 ms has the first stack. The reading at 12 ms has the second one. The reading at 16 ms and the
+	// sample at 20 ms have the third one.
 	for i, want := range []int64{1 * gvltest.MS, 3 * gvltest.MS, 6 * gvltest.MS} {
 		if ns[stacks[i]] != want {
 			t.Errorf("m%d has %d µs, not %d", i, ns[stacks[i]]/1000, want/1000)
@@ -72,8 +72,8 @@ func TestHolderRuns(t *testing.T) {
 	}
 }
 
-// TestWaitsOfOneMoment: several threads begin to wait at a moment in which no thread holds the GVL. Each waits for the
-// thread that is chosen then, even if no sample has listed this thread.
+// TestWaitsOfOneMoment: several threads begin to wait at a moment in which no thread holds the GVL. A next holder is
+// chosen at this moment. Each of the threads waits for this holder, even if no sample has listed it.
 func TestWaitsOfOneMoment(t *testing.T) {
 	dict := sampler.NewDictionary()
 	f := newExactFeed(t, dict)
@@ -101,8 +101,8 @@ type endedLog struct {
 
 func (l *endedLog) Ended(slot int, _ int64) { l.slots = append(l.slots, slot) }
 
-// TestEndedTogether: threads that end together are reported in the order of their IDs, so that a recording gives the
-// same result each time.
+// TestEndedTogether: threads that end at the same time are reported in the order of their IDs. So the same recording
+// always gives the same result.
 func TestEndedTogether(t *testing.T) {
 	p := gvltest.ProcOf(sampler.EraSched)
 	c, s, l := gvl.NewClassifier(p, nil), New(p), new(endedLog)
@@ -120,8 +120,8 @@ func TestEndedTogether(t *testing.T) {
 	}
 }
 
-// TestListedWhileItWaits: a thread waits before any sample has listed it, and is chosen at the moment when it is first
-// listed. It does not wait for itself.
+// TestListedWhileItWaits: a thread waits before any sample has listed it. It is chosen as the next holder at the moment
+// when it is first listed. It must not appear as waiting for itself.
 func TestListedWhileItWaits(t *testing.T) {
 	f := newExactFeed(t, sampler.NewDictionary())
 	f.at(0, 1, "fresh", gvltest.Holder(1))

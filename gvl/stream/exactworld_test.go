@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// exactWorld is a process with one GVL, all of whose changes are known. It first decides what happens, and then makes
-// samples of this.
+// exactWorld simulates a process with one GVL, all of whose changes are known. It first decides what happens, and then
+// makes samples of it.
 type exactWorld struct {
 	rng     *rand.Rand
 	now     int64
@@ -23,13 +23,13 @@ type exactWorld struct {
 	stacks  []sampler.StackID
 	changes []sampler.Change
 	asked   int64 // the time of the last sample
-	// churn is the chance that a thread begins or ends with an event. meanNS is the mean time between two events.
+	// churn is the probability that a thread begins or ends at an event. meanNS is the mean time between two events.
 	churn  float64
 	meanNS float64
-	// stuck is the chance that a thread loses its CPU for up to stuckNS after it has changed the scheduler. The change
-	// is recorded when it gives the mutex back. Until then no thread can change anything, and samples see changes that
-	// are not recorded yet. hidden is the chance that a thread is first recorded when it first has the GVL. Until then
-	// only samples know of it.
+	// stuck is the probability that a thread loses its CPU, for up to stuckNS, after it has changed the scheduler's
+	// data. The change is recorded only when it releases the mutex. Until then no thread can change anything, and
+	// samples see changes that are not recorded yet. hidden is the probability that a thread is first recorded when it
+	// first gets the GVL. Until then only samples show it.
 	stuck, hidden float64
 	ahead         *exactActor
 	aheadTo       sampler.GVLState
@@ -42,7 +42,7 @@ type exactWorld struct {
 	known map[sampler.ThreadID]int64 // when hidden threads were first recorded, zero for other threads
 }
 
-// stuckNS limits for how long a thread can lose its CPU at the wrong moment.
+// stuckNS limits for how long a thread can lose its CPU while it changes the scheduler's data, in ns.
 const stuckNS = 200_000_000
 
 type exactActor struct {
@@ -58,7 +58,7 @@ type exactActor struct {
 	chosen  int64
 	blocked sampler.BlockKind
 	stack   sampler.StackID
-	// kept back until a sample has listed the thread
+	// ns and waits are kept back until a sample has listed the thread
 	ns    [5]int64
 	waits []gvl.Wait
 }
@@ -85,7 +85,7 @@ func (w *exactWorld) start() *exactActor {
 	return a
 }
 
-// move lets a thread change its state, at once or when it has a CPU again.
+// move changes the state of a thread, at once or when the thread has a CPU again.
 func (w *exactWorld) move(a *exactActor, to sampler.GVLState) {
 	if w.stuck > 0 && w.rng.Float64() < w.stuck {
 		w.ahead, w.aheadTo, w.aheadUntil = a, to, w.now+w.rng.Int64N(stuckNS)
@@ -94,7 +94,7 @@ func (w *exactWorld) move(a *exactActor, to sampler.GVLState) {
 	w.moved(a, to)
 }
 
-// moved lets a thread change its state now. It also updates the queue, and chooses the next thread.
+// moved changes the state of a thread now. It also updates the queue, and chooses the next holder.
 func (w *exactWorld) moved(a *exactActor, to sampler.GVLState) {
 	w.put(a, to)
 	if to == sampler.GVLQueued {
@@ -181,7 +181,7 @@ func (w *exactWorld) tellLane() {
 	w.lane = append(w.lane, i)
 }
 
-// choose lets the first thread in the queue be the next, if no thread holds the GVL.
+// choose makes the first thread in the queue the next holder, if no thread holds the GVL and none is chosen.
 func (w *exactWorld) choose() {
 	if w.holder != nil || w.chosen != nil || len(w.queue) == 0 {
 		return
@@ -240,8 +240,8 @@ func (w *exactWorld) event() {
 	}
 }
 
-// keep moves the truth about a thread to the data that is compared, once a sample has listed the thread, or it has
-// ended. Waits of threads that were not listed are compared without the thread.
+// keep moves the truth about a thread to the data that the test compares. This happens when a sample has listed the
+// thread, or when it has ended. For threads that were not listed, waits are compared without the thread.
 func (w *exactWorld) keep(a *exactActor) {
 	if !a.listed {
 		for _, x := range a.waits {
@@ -285,7 +285,8 @@ func (w *exactWorld) runTo(at int64) {
 	}
 }
 
-// sample lets about aboutNS pass, and returns the sample at the end. The states in it are up to skewNS old.
+// sample lets about aboutNS pass, and returns a sample at the end of this time. The states in the sample are up to
+// skewNS old.
 func (w *exactWorld) sample(aboutNS, skewNS int64) *sampler.Sample {
 	at := w.asked + aboutNS/2 + w.rng.Int64N(aboutNS)
 	w.runTo(max(at-w.rng.Int64N(skewNS+1), w.now))
@@ -321,7 +322,7 @@ func (w *exactWorld) sample(aboutNS, skewNS int64) *sampler.Sample {
 	return s
 }
 
-// evidence returns what a sample reads of a thread.
+// evidence returns the data that a sample reads of a thread.
 func (w *exactWorld) evidence(a *exactActor, r *sampler.Ractor) sampler.Thread {
 	var t sampler.Thread
 	state := a.state

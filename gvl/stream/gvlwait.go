@@ -9,15 +9,16 @@ import (
 
 // gvlWait is a wait for the GVL, as sampler.Changes show it.
 type gvlWait struct {
-	// exact is true if the beginning of the wait is known, and if no change since then is missing.
+	// exact is true if the beginning of the wait is known, and no change since then is missing.
 	exact bool
-	// chosenNS is when the thread was chosen as the next holder, or zero. noCPUNS is its time without a CPU.
+	// chosenNS is when the thread was chosen as the next holder, or zero if it was not. noCPUNS is how long it lacked a
+	// CPU.
 	fromNS, chosenNS, noCPUNS int64
 	// first is the thread that held the GVL when the wait began.
 	first sampler.ThreadID
 }
 
-// lacked adds time of the wait without a CPU, in ns.
+// lacked adds ns, in which the waiting thread lacked a CPU, to the wait.
 func (w *gvlWait) lacked(ns int64) {
 	w.noCPUNS = min(w.noCPUNS, 1<<61) + min(max(ns, 0), 1<<61)
 }
@@ -38,8 +39,8 @@ func (m *mainGVL) beginWait(w *gvlWait, of *exact, at int64, sure bool) {
 	}
 }
 
-// fill adds to w what changes of the GVL have shown: the first and last holder, and the time without a CPU. If the
-// thread was chosen as the next holder, fill also adds the time since then.
+// fill adds to w what changes of the GVL have shown: the first and the last holder, and the time without a CPU. If the
+// thread was chosen as the next holder, fill also adds how long ago.
 func (m *mainGVL) fill(w *gvl.Wait, of *gvlWait) {
 	w.Exact, w.FirstHolder = true, of.first
 	w.NoCPUNS = min(of.noCPUNS, w.NS())

@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestReachWhileRatesAreLowered: half a second between two samples is a gap at the rates asked for. It is no gap if a
-// budget has lowered the rates before the second sample or at it. More than a second is always a gap.
+// TestReachWhileRatesAreLowered: half a second between two samples is a gap at the requested rates. It is no gap if a
+// budget has lowered the rates, at the second sample at the latest. More than a second is always a gap.
 func TestReachWhileRatesAreLowered(t *testing.T) {
 	p := sampler.Process{StackRate: 100, LockRate: 1000}
 	for _, c := range []struct {

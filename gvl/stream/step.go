@@ -6,19 +6,18 @@ import (
 )
 
 const (
-	// gapFactor is the least length of a gap, as a multiple of the expected interval between samples. In a gap, the
-	// states of threads are unknown.
+	// gapFactor is the shortest length of a gap, as a multiple of the expected interval between samples. During a gap,
+	// the states of threads are unknown.
 	gapFactor = 10
-	// minGapNS is the shortest gap, in ns. On a busy machine a tick is often late by a few ms. Such a delay is not a
-	// gap.
+	// minGapNS is the shortest gap, in ns. On a busy machine a tick is often late by a few ms, which is not a gap.
 	minGapNS = 250e6
 	// slowGapNS is the shortest gap while the clock is slow because no thread runs or waits, in ns.
 	slowGapNS = 5e9
-	// lowGapNS and lowBackNS are lower limits of Reach.GapNS and Reach.BackNS, in ns, while a budget has lowered the
-	// rates. At the lowest rates a sample comes every 0.4 s, and stacks are read every 5 s.
+	// lowGapNS and lowBackNS are lower limits of Reach.GapNS and Reach.BackNS, in ns. They apply while a budget has
+	// lowered the rates. At the lowest rates a sample comes every 0.4 s, and stacks are read every 5 s.
 	lowGapNS, lowBackNS = 1e9, 10e9
-	// backNS and backStackTicks limit how late an answer of the kernel may come and still explain the time before it.
-	// The longer of two times applies: backNS, in ns, or backStackTicks intervals between reads of stacks. The kernel
+	// backNS and backStackTicks limit how late an answer of the kernel may come to explain the time before it. The
+	// limit is the longer of two times: backNS, in ns, and backStackTicks intervals between reads of stacks. The kernel
 	// is always asked when stacks are read.
 	backNS         = 1e9
 	backStackTicks = 3
@@ -28,8 +27,8 @@ const (
 
 // Reach limits the time for which samples show the states of threads, in ns.
 type Reach struct {
-	// GapNS is the longest interval between two samples in which states are known. In a longer one they are Unknown.
-	// SlowGapNS is the same for intervals with a Sample.Slow at either end.
+	// GapNS is the longest interval between two samples in which states are known. In a longer interval they are
+	// Unknown. SlowGapNS is the same limit for intervals with a Sample.Slow at one or both ends.
 	GapNS, SlowGapNS int64
 	// BackNS is how far back an answer of the kernel can explain Unknown time, in ns.
 	BackNS int64
@@ -48,16 +47,17 @@ func ReachOf(p sampler.Process) Reach {
 // step is the time between two samples.
 type step struct {
 	fromNS, toNS int64
-	// midNS is the middle, where the state of the earlier sample ends and the state of the later one begins.
+	// midNS is the middle of the step. There the state of the earlier sample ends, and the state of the later sample
+	// begins.
 	midNS int64
 	// first is true if there was no sample before. gap is true if the step is too long, or if samples were lost.
 	first, gap bool
 }
 
-// lengthNS returns the step's length in ns. It is never zero, which would mean that a time is known exactly.
+// lengthNS returns the step's length in ns. It is never zero, because zero means that a time is known exactly.
 func (s *step) lengthNS() int64 { return max(s.toNS-s.fromNS, 1) }
 
-// beginNS returns the beginning of a thread that is new in this sample, or that continues after a gap.
+// beginNS returns the time at which a thread begins that is new in this sample, or that continues after a gap.
 func (s *step) beginNS() int64 {
 	if s.gap {
 		return s.toNS
@@ -65,7 +65,7 @@ func (s *step) beginNS() int64 {
 	return s.midNS
 }
 
-// endNS returns the end of a thread that is missing in this sample.
+// endNS returns the time at which a thread ends that is missing in this sample.
 func (s *step) endNS() int64 {
 	if s.gap {
 		return s.fromNS
@@ -80,7 +80,7 @@ type stepper struct {
 	slow    bool
 	low     bool // Self.Lowered
 	lost    uint64
-	// usual is the Reach at the requested rates, and reach the present one.
+	// usual is the Reach at the requested rates. reach is the Reach at the present rates.
 	usual, reach Reach
 }
 
@@ -125,8 +125,8 @@ func (t *stepper) next(s *sampler.Sample) step {
 	return step{fromNS: from, toNS: to, midNS: from + (to-from)/2, gap: gap}
 }
 
-// tells reports whether the state ts, seen at the time at, also explains the Unknown time since fromNS. It does if the
-// thread has been in this state without the GVL since then, and if that is not longer ago than BackNS.
+// tells reports whether the state ts, seen at the time at, also explains the Unknown time since fromNS. It does so if
+// the thread has been in this state, without the GVL, since fromNS, and if fromNS is at most BackNS ago.
 func (r Reach) tells(ts *gvl.ThreadState, fromNS, at int64) bool {
 	return ts.State.Released() && ts.SinceNS <= fromNS && at-fromNS <= r.BackNS
 }

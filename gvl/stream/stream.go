@@ -7,22 +7,22 @@ import (
 )
 
 const (
-	// maxSegments bounds the kept changes of state between two readings of one thread's stack. If there are more, the
-	// time of all of them goes to the last known stack. With 1 kHz and 100 Hz there are at most 10, or more if a
-	// budget has lowered the rate of stacks.
+	// maxSegments limits the changes of state that are kept between two readings of one thread's stack. If there are
+	// more, the time of all of them goes to the last known stack. With 1 kHz and 100 Hz there are at most 10. There are
+	// more if a budget has lowered the rate of stacks.
 	maxSegments = 32
-	// maxUntold bounds the stacks kept for one period whose state is not known yet. Beyond it, the last stack gets the
-	// remaining time.
+	// maxUntold limits the stacks that are kept for one period whose state is not known yet. If there are more, the
+	// last stack gets the remaining time.
 	maxUntold = 128
-	// maxUntoldMixed bounds the sum of two numbers: the stacks of periods with an unknown state, and the pieces of
-	// known time after them. The known time is held back because intervals are delivered in order.
+	// maxUntoldMixed limits the sum of two numbers: the stacks of periods with an unknown state, and the pieces of
+	// known time after these periods. The known time is held back because intervals are delivered in order.
 	maxUntoldMixed = 4096
 	// openState marks a state that is not known yet. No Consumer sees it.
 	openState = gvl.NumStates
 )
 
-// Stream makes Intervals from samples and their states, and hands them to its consumers. It is the only place where
-// time is cut. Stream knows the threads. For each thread, a tracker decides what the evidence says:
+// Stream makes Intervals from samples and their states, and passes them to its consumers. It is the only place where
+// time is divided into intervals. Stream knows the threads. For each thread, a tracker decides what the evidence shows:
 //
 //   - Half of the time between two samples goes to the state of the first, half to the state of the second. A thread
 //     that is new began in the middle between the two samples. A thread that is gone ended in the middle.
@@ -30,31 +30,32 @@ const (
 //     GVL are known.
 //   - If a thread is Unknown because the kernel has not answered, the answer fills this time if it comes soon enough
 //     (Reach.BackNS).
-//   - If all changes of the GVL between two samples are known (sampler.Changes), the threads' time is cut at the
+//   - If all changes of the GVL between two samples are known (sampler.Changes), the threads' time is divided at the
 //     changes. Samples still decide what a thread did while it held the GVL (GC, Stalled), and why it had released it.
-//     Then the times are exact, and the kinds of states are sampled. An interval without a sample gets the kind of the
-//     thread's previous interval, or of the next one if there is none before. If a sample contradicts the changes, the
-//     changes are right.
-//   - The time between two readings of a stack is split in the same way, with one exception. If only one of the two
+//     In this case the times are exact, and the kinds of states are sampled. An interval without a sample gets the kind
+//     of the thread's previous interval, or of the next one if there is none before. If a sample contradicts the
+//     changes, the changes are right.
+//   - The time between two readings of a stack is divided in the same way, with one exception. If only one of the two
 //     readings was in the state of an interval, the interval goes to that reading's stack: a thread that ran and then
 //     began to read a socket was not reading while it ran. The request or job that the thread works for is read with
 //     the stack and goes with it. Changes may show that the thread held the GVL in an interval, while neither reading
 //     saw it. The interval then gets the last stack with which the thread was seen to hold the GVL for the same work.
 //     Intervals without the GVL are treated likewise.
 //
-// So an interval is settled some time after its end: at the next reading of the stack, or when the kernel's answer has
-// come. In the steady state Stream allocates nothing but the waits of threads that no sample lists. It is not safe for
-// concurrent use.
+// So an interval is settled (final) some time after its end: at the next reading of the stack, or when the kernel's
+// answer has come. In the steady state Stream allocates memory only for the waits of threads that no sample lists. It
+// is not safe for concurrent use.
 type Stream struct {
 	steps stepper
 	table listed.Table[thread]
 	to    []gvl.Consumer
 	tick  gvl.Tick
-	// slots and begun are the same as in Tick. listed has the threads of the sample. It has nil for a thread that is
-	// listed twice.
+	// slots and begun are the same as in Tick. listed has the threads of the sample. If a thread is listed twice, the
+	// second entry is nil.
 	slots, begun []int
 	listed       []*thread
-	// step, sample and states are from the current Feed. stopped is true if the sample shows a GVL's holder stopped.
+	// step, sample and states are those that Feed works on. stopped is true if the sample shows that a GVL's holder is
+	// stopped.
 	step    step
 	sample  *sampler.Sample
 	states  []gvl.ThreadState
@@ -64,7 +65,7 @@ type Stream struct {
 	out     gvl.Interval
 	// wait is memory for a wait that is passed to consumers, and open for a wait in progress.
 	wait, open gvl.Wait
-	// late are the waits of threads that consumers do not know yet.
+	// late has the waits of threads that consumers do not know yet.
 	late    []gvl.Wait
 	spare   []buffers // memory of threads that have ended, for reuse
 	kept    int       // number of segments of all threads
@@ -79,7 +80,7 @@ type Stream struct {
 	pending gvl.Interval
 	main    mainGVL
 	notes   kernelNotes
-	// unchosen is true up to Ruby 3.2, where no thread is chosen as the next holder.
+	// unchosen is true up to Ruby 3.2: there, no thread is chosen as the next holder before it gets the GVL.
 	unchosen bool
 }
 
@@ -96,8 +97,8 @@ func (s *Stream) Attach(c gvl.Consumer) { s.to = append(s.to, c) }
 // NotSampledNS returns the total length of the gaps so far, in ns.
 func (s *Stream) NotSampledNS() int64 { return s.missing }
 
-// Feed adds one sample with its states, which are parallel to x.Threads. If a sample is older than the last one, it
-// gets the last one's time.
+// Feed adds one sample with the states of x.Threads, in the same order. If a sample is older than the last one, it gets
+// the time of the last one.
 func (s *Stream) Feed(x *sampler.Sample, states []gvl.ThreadState) {
 	s.step = s.steps.next(x)
 	s.step.gap = s.step.gap && !s.main.tellsAll(x)
@@ -183,8 +184,8 @@ func (s *Stream) start(r *thread, i int) {
 	s.main.track(r)
 }
 
-// Finish passes all unsettled time to the consumers, with the last known stacks. It ends all threads at the last
-// sample.
+// Finish passes all time that is not settled to the consumers, with the last known stacks. It ends all threads at the
+// last sample.
 func (s *Stream) Finish() {
 	s.table.Begin(0)
 	s.table.Changed = true
@@ -194,7 +195,7 @@ func (s *Stream) Finish() {
 	s.steps = stepper{reach: s.steps.reach}
 }
 
-// handOutLate passes on the waits that were kept until the consumers knew their threads.
+// handOutLate passes on the waits that were kept back until the consumers knew their threads.
 func (s *Stream) handOutLate() {
 	if len(s.late) == 0 {
 		return
@@ -218,7 +219,7 @@ func (s *Stream) Waiting(fn func(*gvl.Wait)) {
 	}
 }
 
-// WaitOf returns the wait for the GVL that a thread is in. ok is false if there is none.
+// WaitOf returns the wait for the GVL that a thread is in now. ok is false if the thread does not wait for the GVL.
 func (s *Stream) WaitOf(id sampler.ThreadID) (w gvl.Wait, ok bool) {
 	if rec := s.table.Get(id); rec != nil {
 		return rec.V.waits()
@@ -235,14 +236,16 @@ func (s *Stream) SlotOf(id sampler.ThreadID) (slot int, ok bool) {
 	return rec.V.slot, true
 }
 
-// Pending calls fn with a listed thread's time that is not settled yet, up to the last sample, as it is known now.
+// Pending calls fn with the time of a listed thread that is not settled yet, up to the last sample. Its state and stack
+// are what is known now.
 func (s *Stream) Pending(id sampler.ThreadID, fn func(*gvl.Interval)) {
 	if rec := s.table.Get(id); rec != nil {
 		rec.V.unsettled(fn)
 	}
 }
 
-// collect passes on time inside the collector. It returns the stack that pays for such time from this sample on.
+// collect passes time inside the collector to the consumers. It returns the stack to which such time is charged from
+// this sample on.
 func (s *Stream) collect(x *sampler.Sample, states []gvl.ThreadState, st step) (payer sampler.StackID, known bool) {
 	if s.during && !st.gap {
 		s.collecting(st.fromNS, st.midNS)
@@ -272,7 +275,8 @@ func (s *Stream) collecting(fromNS, toNS int64) {
 // LastNS returns the time of the last sample, CLOCK_MONOTONIC in ns.
 func (s *Stream) LastNS() int64 { return s.steps.lastNS }
 
-// gcHolder returns the stack of the thread that collects, or of the GVL's holder if no thread does.
+// gcHolder returns the stack of the thread that collects. If no thread collects, it returns the stack of the GVL's
+// holder.
 func gcHolder(states []gvl.ThreadState) (sampler.StackID, bool) {
 	var stack sampler.StackID
 	found := false

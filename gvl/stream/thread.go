@@ -9,13 +9,14 @@ import (
 type segment struct {
 	fromNS, toNS, stepNS int64
 	state                gvl.State
-	// exact is true if each end was reported by a change of the GVL, or lies between two such changes.
+	// exact is true if changes of the GVL reported both ends, or if the ends lie between two such changes.
 	exact  bool
 	detail gvl.Detail
-	// stack is the segment's own stack, as a change reports. If it is zero, the readings around the segment decide.
+	// stack is the segment's own stack, if a change has reported one. If it is zero, the readings of the stack around
+	// the segment decide.
 	stack sampler.StackID
-	// work is the request that the thread worked for, as a change reports. If it is zero, the readings around the
-	// segment decide.
+	// work is the request that the thread worked for, if a change has reported one. If it is zero, the readings of the
+	// stack around the segment decide.
 	work sampler.WorkID
 }
 
@@ -27,7 +28,7 @@ type look struct {
 
 func lookAt(t *sampler.Thread) look { return look{t.Stack, t.Serving} }
 
-// untold is a period with one stack that cannot be passed on to consumers yet. Its state, or the state of an earlier
+// untold is a period with one stack that cannot be passed on to consumers yet: its state, or the state of an earlier
 // period, is still unknown.
 type untold struct {
 	segment
@@ -38,52 +39,52 @@ type untold struct {
 // thread is a listed thread: its present state, and its time that was not passed to consumers yet. Its tracker decides
 // when its state changes.
 type thread struct {
-	// The next fields come first because each sample compares them, so they share a line of the CPU's cache. state
-	// began at runNS. kind is the kind of waiting. open is true if the state is not known yet.
+	// Each sample compares the next fields, so they come first and share a line of the CPU's cache. state began at
+	// runNS. kind is the kind of waiting. open is true if the state is not known yet.
 	by    tracker
 	s     *Stream
 	id    sampler.ThreadID
 	slot  int
 	runNS int64
-	// sinceNS is when the wait for its present object began, if that is later than runNS.
+	// sinceNS is when the thread began to wait for its present object, if this is later than runNS.
 	sinceNS int64
 	state   gvl.State
 	kind    gvl.WaitKind
 	open    bool
-	// fresh is set if the thread was not in the last sample. known is set if its last change is known and led to its
-	// present state.
+	// fresh is set if the thread was not in the last sample. known is set if the thread's last change is known, and led
+	// to its present state.
 	fresh, known bool
-	// work is the request that the thread works for, as a change reports. It is zero if none is known.
+	// work is the request that the thread works for, as a change has reported. It is zero if no request is known.
 	work sampler.WorkID
-	// unseen is set if there is time without the GVL, since unseenNS, that no sample has explained.
+	// unseen is set if no sample has explained the time without the GVL since unseenNS.
 	unseen bool
 
 	unseenNS int64
 	ractor   sampler.RactorID
 	detail   gvl.Detail
-	// stepNS is the length of the step in which the state was seen to begin.
+	// stepNS is the length of the step in which the state began: the time between the samples before and after that.
 	stepNS int64
-	// stateNS is when the thread entered its state, even if it waits for another object now. waitNS is when it began
-	// to wait for the GVL. before is its state until then.
+	// stateNS is when the thread entered its state, even if it now waits for another object. waitNS is when it began to
+	// wait for the GVL. before is its state until waitNS.
 	stateNS, waitNS int64
 	before          waitBefore
 	span            gvl.WaitSpan
 	// fromNS is the end of the last segment. The next one begins there.
 	fromNS int64
 	buffers
-	// look is the last reading, and stackState the thread's state at that time.
+	// look is the last reading of the stack. stackState is the thread's state at that time.
 	look
 	stackState gvl.State
-	// looks has the last reading in each place: holding the GVL, waiting for it, or without it.
+	// looks has the last reading of the stack for each place: holding the GVL, waiting for it, or neither.
 	looks [numPlaces]pastLook
-	// most is the largest number of segments between two readings of the stack, over the last readings. readings
-	// counts these readings (see shrink).
+	// most is the largest number of segments between two consecutive readings of the stack. It is counted over some
+	// readings, whose number is readings (see shrink).
 	most, readings int
-	// changes is the thread's tracker by changes. It is nil if there never was one.
+	// changes is the tracker that follows the thread by changes. It is nil if the thread was never followed by changes.
 	changes *exact
 }
 
-// waitBefore is what a thread did before it waited for the GVL. atNS is zero if that was not seen.
+// waitBefore is what a thread did before it waited for the GVL. atNS is zero if this was not seen.
 type waitBefore struct {
 	state         gvl.State
 	stack         sampler.StackID
@@ -104,7 +105,7 @@ type buffers struct {
 	untold   []untold
 }
 
-// gone ends the following of a thread that has left the list. cut is true if the thread's end was not seen.
+// gone stops following a thread that samples do not list any longer. cut is true if the thread's end was not seen.
 func (r *thread) gone(atNS int64, cut bool) {
 	r.by.leave()
 	r.end(atNS, cut)
@@ -117,7 +118,7 @@ func (r *thread) gone(atNS int64, cut bool) {
 	}
 }
 
-// begin starts to follow a thread, or starts anew after a gap.
+// begin starts to follow a thread, or starts again after a gap in the samples.
 func (r *thread) begin(ts *gvl.ThreadState, t *sampler.Thread, atNS int64) {
 	r.fromNS, r.stateNS, r.waitNS, r.before = atNS, atNS, atNS, waitBefore{}
 	r.run(ts, atNS)
@@ -130,13 +131,13 @@ func (r *thread) run(ts *gvl.ThreadState, atNS int64) {
 	r.span = ts.Span
 }
 
-// goOn begins a period in a state. stepNS is the length of the step within which it began.
+// goOn begins a period in a state. stepNS is the length of the step in which the period began.
 func (r *thread) goOn(state gvl.State, d *gvl.Detail, atNS, stepNS int64) {
 	r.state, r.kind, r.detail, r.open = state, d.Wait, *d, state == gvl.Unknown && d.Reason == gvl.ReasonNotAsked
 	r.runNS, r.sinceNS, r.stepNS = atNS, atNS, stepNS
 }
 
-// now returns the state of the segment in progress.
+// now returns the state of the segment that is in progress.
 func (r *thread) now() gvl.State {
 	if r.open {
 		return openState
@@ -144,7 +145,7 @@ func (r *thread) now() gvl.State {
 	return r.state
 }
 
-// change ends the present state. If the thread waited for the GVL, it passes the wait on.
+// change ends the present state. If this was a wait for the GVL, it passes the wait to the consumers.
 func (r *thread) change(to gvl.State, atNS int64, byNS int64) {
 	if r.state == gvl.Waiting {
 		r.waited(atNS, byNS, false)
@@ -156,8 +157,8 @@ func (r *thread) change(to gvl.State, atNS int64, byNS int64) {
 	r.stateNS = atNS
 }
 
-// waited passes a wait for the GVL on to the consumers. atNS is its end, and byNS is the latest possible time of its
-// end. cut is true if its end was not seen.
+// waited passes a wait for the GVL to the consumers. atNS is its end, and byNS is the latest time at which it can have
+// ended. cut is true if its end was not seen.
 func (r *thread) waited(atNS, byNS int64, cut bool) {
 	s := r.s
 	r.fill(&s.wait, atNS, byNS)
@@ -175,14 +176,14 @@ func (s *Stream) handOutWait() {
 	}
 }
 
-// fill sets w to the wait in progress.
+// fill sets w to the thread's wait in progress.
 func (r *thread) fill(w *gvl.Wait, atNS, byNS int64) {
 	*w = gvl.Wait{Thread: r.id, FromNS: r.waitNS, ToNS: atNS, After: r.detail.After, Before: r.before.threadState(r), Slot: r.slot}
 	r.by.wait(w)
 	w.SetBounds(&r.span, byNS, r.s.seenNS)
 }
 
-// waits returns the wait for the GVL that the thread is in. ok is false if there is none.
+// waits returns the wait for the GVL that the thread is in. ok is false if the thread does not wait for the GVL.
 func (r *thread) waits() (w gvl.Wait, ok bool) {
 	if r.state != gvl.Waiting {
 		return gvl.Wait{}, false
@@ -192,7 +193,8 @@ func (r *thread) waits() (w gvl.Wait, ok bool) {
 	return r.s.open, true
 }
 
-// unsettled calls fn with the thread's time that is not settled yet, up to the last sample, as it is known now.
+// unsettled calls fn with the thread's time that is not settled yet, up to the last sample. Its state and stack are
+// what is known now.
 func (r *thread) unsettled(fn func(*gvl.Interval)) {
 	i := &r.s.pending
 	i.Thread, i.Ractor, i.Slot = r.id, r.ractor, r.slot
@@ -219,7 +221,7 @@ func (r *thread) goesOn(atNS int64) segment {
 	return segment{r.fromNS, atNS, r.stepNS, r.now(), r.known, r.detail, 0, r.work}
 }
 
-// servingOr returns the request of a reading, unless a change has reported another one.
+// servingOr returns the request that was read with a stack, unless a change has reported another request.
 func servingOr(work sampler.WorkID, of sampler.Serving) sampler.Serving {
 	if work != 0 && of.Work != work {
 		return sampler.Serving{Work: work}
@@ -227,7 +229,7 @@ func servingOr(work sampler.WorkID, of sampler.Serving) sampler.Serving {
 	return of
 }
 
-// stackOr returns the segment's own stack if it has one, else the stack of a reading.
+// stackOr returns the segment's own stack. If the segment has no stack, it returns the stack of a reading.
 func (g *segment) stackOr(of look) sampler.StackID {
 	if g.stack != 0 {
 		return g.stack
@@ -248,8 +250,8 @@ func (r *thread) cut(atNS int64) {
 	r.fromNS = atNS
 }
 
-// tell gives the present period its state if this was open until now. The caller knows the state now, or knows that it
-// will stay unknown.
+// tell sets the state of the present period if it was not known until now. The caller knows the state now, or knows
+// that it will stay unknown.
 func (r *thread) tell(state gvl.State) {
 	if !r.open {
 		return
@@ -279,7 +281,7 @@ func (r *thread) tellSegments(state gvl.State, d *gvl.Detail) {
 	}
 }
 
-// giveUp makes the thread Unknown in all time for which its state is not known yet.
+// giveUp sets the state to Unknown for all time of the thread for which it is not known yet.
 func (r *thread) giveUp() {
 	r.tellSegments(gvl.Unknown, &notAsked)
 	if r.open {
@@ -287,7 +289,7 @@ func (r *thread) giveUp() {
 	}
 }
 
-// settle passes a part of a segment on to the consumers. If its state, or the state of an earlier part, is not known
+// settle passes a part of a segment to the consumers. If the state of this part, or of an earlier part, is not known
 // yet, settle holds the part back.
 func (r *thread) settle(g *segment, of look, fromNS, toNS int64) {
 	if toNS <= fromNS {
@@ -312,7 +314,7 @@ func (r *thread) handOut(g *segment, of look, fromNS, toNS int64) {
 	}
 }
 
-// hold keeps time whose state is not known yet, and the time after it.
+// hold keeps back a period whose state is not known yet, or a period after such a period.
 func (r *thread) hold(u *untold) {
 	n := len(r.untold)
 	if n > 0 {
@@ -324,7 +326,7 @@ func (r *thread) hold(u *untold) {
 			return
 		}
 		if n >= maxUntoldMixed {
-			// Too many periods wait, so the state stays Unknown.
+			// Too many periods are held back. Their unknown states stay Unknown, so that they can be passed on.
 			r.giveUp()
 			if u.state == openState {
 				u.state, u.detail = gvl.Unknown, notAsked
@@ -341,7 +343,7 @@ func (r *thread) notSampled() {
 	r.settle(&segment{state: gvl.Unknown, detail: gvl.Detail{FD: -1, Reason: gvl.ReasonNotSampled}}, look{}, st.fromNS, st.toNS)
 }
 
-// end passes on all time that is held back, up to a time. cut is true if the thread's state may continue.
+// end passes on all time that is held back, up to atNS. cut is true if the thread's state may continue after that.
 func (r *thread) end(atNS int64, cut bool) {
 	r.cut(atNS)
 	r.tell(r.state)

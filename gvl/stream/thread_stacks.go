@@ -5,15 +5,15 @@ import (
 )
 
 const (
-	// lookNS is the largest age of a reading whose stack may be used for time without a reading, in ns.
+	// lookNS is the largest age of a reading of the stack that may be used for time without a reading, in ns.
 	lookNS = 5e9
-	// keptSegments is the number of segments for which a thread always keeps memory. More memory is freed if it was
-	// not needed for shrinkReadings readings.
+	// keptSegments is the number of segments for which a thread always keeps memory. Memory for more segments is freed
+	// if shrinkReadings readings have not needed it.
 	keptSegments, shrinkReadings = 4 * maxSegments, 64
 	numPlaces                    = gvl.PlaceReleased + 1
 )
 
-// pastLook is an earlier reading. atNS is zero if there is none.
+// pastLook is an earlier reading of the stack. atNS is zero if there is none.
 type pastLook struct {
 	look
 	atNS int64
@@ -29,7 +29,7 @@ func placeOf(s gvl.State) gvl.Place {
 	return gvl.PlaceReleased
 }
 
-// read divides the time since the last reading of the stack between that reading and this one.
+// read divides the time since the last reading of the stack between the last reading and this one.
 func (r *thread) read(now look, atNS int64) {
 	r.cut(atNS)
 	state := r.now()
@@ -53,7 +53,7 @@ func (r *thread) read(now look, atNS int64) {
 	r.look, r.stackState = now, state
 }
 
-// split gives the part of a segment before mid to one reading, the rest to another.
+// split gives the part of a segment before mid to the reading a, and the part after mid to the reading b.
 func (r *thread) split(g *segment, a, b look, mid int64) {
 	at := min(max(mid, g.fromNS), g.toNS)
 	r.settle(g, a, g.fromNS, at)
@@ -61,7 +61,8 @@ func (r *thread) split(g *segment, a, b look, mid int64) {
 }
 
 // share gives a segment with exact ends to the last reading or to the new one (now). It chooses the reading that saw
-// the thread in the same place: holding the GVL, waiting for it, or neither. If both readings did, each gets a part.
+// the thread in the same place: holding the GVL, waiting for it, or neither. If both readings saw it there, each gets a
+// part.
 func (r *thread) share(g *segment, now look, state gvl.State, mid int64) {
 	p := placeOf(g.state)
 	was, is := placeOf(r.stackState) == p, placeOf(state) == p
@@ -85,8 +86,8 @@ func (r *thread) share(g *segment, now look, state gvl.State, mid int64) {
 }
 
 // past returns the last reading that saw the thread in place p. It is called for a segment in p if the readings around
-// the segment saw the thread elsewhere. If the last reading in p is too old or was for other work, past returns the
-// argument of.
+// the segment saw the thread in another place. If the last reading in p is too old or was for other work, past returns
+// of.
 func (r *thread) past(p gvl.Place, g *segment, of look) look {
 	if l := &r.looks[p]; l.atNS != 0 && g.fromNS-l.atNS <= lookNS && l.serving.Work == of.serving.Work {
 		return l.look
@@ -94,7 +95,7 @@ func (r *thread) past(p gvl.Place, g *segment, of look) look {
 	return of
 }
 
-// release gives all segments to the last known stack.
+// release gives the time of all segments to the last known stack.
 func (r *thread) release() {
 	for i := range r.segments {
 		g, of := &r.segments[i], r.look

@@ -5,13 +5,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// tracker finds out what a thread does and since when. It ends the thread's interval whenever this changes.
+// tracker finds out what a thread does and since when. Whenever this changes, it ends the thread's interval.
 type tracker interface {
 	// sample adds a sample of the thread, at the end of Stream.step.
 	sample(ts *gvl.ThreadState, t *sampler.Thread)
 	// goneNS returns when the thread ended. It is called if the sample does not list the thread.
 	goneNS() int64
-	// wait adds to w what is known of the thread's present wait.
+	// wait adds to w what the tracker knows of the thread's present wait.
 	wait(w *gvl.Wait)
 	// room reports whether the thread may keep more than maxSegments segments.
 	room() bool
@@ -54,7 +54,7 @@ func (s *Stream) readsStack(t *sampler.Thread) bool {
 	return s.sample.Depth == sampler.StackTick || t.Quality&sampler.StackFresh != 0
 }
 
-// advance sets a thread's state. A new state begins in the middle of the step.
+// advance sets a thread's state to the state in a sample. A new state begins in the middle of the step.
 func (r *thread) advance(ts *gvl.ThreadState) {
 	st := &r.s.step
 	if r.open && st.fromNS-r.runNS > r.s.steps.reach.BackNS {
@@ -68,7 +68,7 @@ func (r *thread) advance(ts *gvl.ThreadState) {
 		r.detail, r.stateNS = ts.Detail, r.runNS
 		r.tell(ts.State)
 	case ts.State == r.state && ts.State != gvl.Unknown && ts.SinceNS > r.sinceNS && !r.detail.Specific():
-		// No earlier sample has shown what the thread waits for.
+		// This sample is the first that shows what the thread waits for.
 		r.detail, r.sinceNS = ts.Detail, ts.SinceNS
 	case ts.State != r.state, ts.SinceNS > r.sinceNS, ts.State == gvl.Waiting && ts.Detail.Wait != r.kind:
 		r.cut(st.midNS)
@@ -82,8 +82,8 @@ func (r *thread) advance(ts *gvl.ThreadState) {
 	}
 }
 
-// waitsAgain adds a sample of a wait that was also in the last sample. If the thread is known to have had the GVL in
-// between, the wait is a new one.
+// waitsAgain adds a sample of a thread that was also waiting in the last sample. If the thread certainly had the GVL in
+// between, this is a new wait.
 func (r *thread) waitsAgain(ts *gvl.ThreadState) {
 	if ts.Span.ByNS > r.span.ByNS && r.span.ByNS != 0 {
 		at := min(max(ts.SinceNS, r.fromNS, r.waitNS), r.s.step.toNS)

@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// maxPeers bounds the descriptors whose peers are remembered. peerNS is how long a peer is believed, in ns. After
-	// that the descriptor may lead to another peer.
+	// maxPeers limits the descriptors whose peers are remembered. peerNS is how long a peer is believed, in ns. After
+	// this time the descriptor may lead to another peer.
 	maxPeers, peerNS = 1024, 2e9
 )
 
@@ -17,15 +17,15 @@ type lastPeer struct {
 	atNS int64
 }
 
-// leaves are the last times at which a thread ended work. next is the index of the oldest.
+// leaves has the last times at which a thread ended work. next is the index of the oldest time.
 type leaves struct {
 	at   [64]int64
 	next int
-	// fromNS is the earliest time from which no end is missing. It is zero if none is missing.
+	// fromNS is a time: from then on, no end of work is missing. It is zero if none was ever missing.
 	fromNS int64
 }
 
-// kernelNotes is what a Stream remembers to interpret the kernel's reports (sampler.Doing).
+// kernelNotes is what a Stream remembers in order to interpret the kernel's reports of what threads do (sampler.Doing).
 type kernelNotes struct {
 	class *gvl.Classifier
 	peers map[int32]lastPeer
@@ -48,7 +48,7 @@ func (k *kernelNotes) notePeer(d *gvl.Detail, atNS int64) {
 	k.peers[d.FD] = lastPeer{d.Peer, atNS}
 }
 
-// does applies the kernel's report of what a thread does from a time on, without a change at the GVL.
+// does applies the kernel's report that a thread does something else from a time on, without a change of the GVL.
 func (e *exact) does(d *sampler.Doing, at int64) {
 	if d.Kind == sampler.DoingWorks {
 		e.works(d.Work, at)
@@ -78,8 +78,8 @@ func (e *exact) works(id sampler.WorkID, at int64) {
 	}
 }
 
-// leave notes that a thread has ended its work (a request or job) by the time at. begins is true if at is the begin of
-// the next work, so that the exact end is not known.
+// leave notes that a thread has ended its work (a request or job) at the time at or earlier. begins is true if at is
+// the beginning of the next work: the exact end is then not known.
 func (k *kernelNotes) leave(id sampler.ThreadID, at int64, begins bool) {
 	l := k.left[id]
 	if l == nil {
@@ -127,7 +127,7 @@ func (e *exact) doesReleased(d *sampler.Doing, at int64) {
 	case to == gvl.Unknown:
 		return
 	case to == gvl.Sleeping && (e.releasedFor == gvl.Sleeping || e.releasedFor == gvl.Parked):
-		// A thread can sleep, or wait for others with a time limit. Only its frames show which.
+		// The thread sleeps, or waits for others with a time limit. Only its frames show which of these it does.
 		to, detail = e.releasedFor, *of
 	case to == gvl.IO && e.releasedFor == gvl.IO && of.Syscall == detail.Syscall && (of.FD == detail.FD || detail.FD < 0):
 		detail = *of
@@ -155,14 +155,15 @@ func (e *exact) doesReleased(d *sampler.Doing, at int64) {
 	e.told, e.seen = true, false
 }
 
-// refutes reports whether to believe the kernel's report instead of the sample. It does so if the sample shows
-// Unknown. It also does so if report and sample disagree on whether the thread is on a CPU or waits for a Mutex. The
-// sample can be wrong because its frames were read earlier.
+// refutes reports whether to believe the kernel's report and not the sample. It does so if the sample shows Unknown. It
+// also does so if report and sample disagree on whether the thread is on a CPU or waits for a Mutex. The sample can be
+// wrong because its frames were read earlier.
 func (e *exact) refutes(ts *gvl.ThreadState) bool {
 	return e.told && !e.open && (ts.State == gvl.Unknown || (ts.State == gvl.Native) != (e.state == gvl.Native) || e.state == gvl.Lock && ts.State != gvl.Lock)
 }
 
-// Working returns the request that a thread works for, according to the last changes. It is zero if none is known.
+// Working returns the request that a thread works for, according to the last changes. It is zero if no request is
+// known.
 func (s *Stream) Working(id sampler.ThreadID) sampler.WorkID {
 	if rec := s.table.Get(id); rec != nil {
 		return rec.V.work
@@ -170,8 +171,8 @@ func (s *Stream) Working(id sampler.ThreadID) sampler.WorkID {
 	return 0
 }
 
-// LeftWork returns the first known time from fromNS on when a thread ended work. It is zero if none is known. exact is
-// false if the thread can have ended work before that time without a report.
+// LeftWork returns the first known time from fromNS on when a thread ended work. It is zero if no such time is known.
+// exact is false if the thread may have ended work before that time without a report.
 func (s *Stream) LeftWork(id sampler.ThreadID, fromNS int64) (atNS int64, exact bool) {
 	l := s.notes.left[id]
 	if l == nil {

@@ -6,42 +6,44 @@ import (
 )
 
 const (
-	// maxExactSegments bounds the remembered changes of one thread between two readings of its stack if all changes
-	// are known. maxKept bounds the changes of all threads (20 MB). Beyond it, maxSegments is the limit for each
-	// thread.
+	// maxExactSegments limits how many changes of one thread are remembered between two readings of its stack, if all
+	// changes are known. maxKept limits the changes of all threads (20 MB). If there are more, the limit for each
+	// thread is maxSegments.
 	maxExactSegments, maxKept = 1 << 13, 1 << 17
-	// If maxAgainst samples in a row contradict a thread's changes, and span at least againstNS, the changes are not
+	// If maxAgainst consecutive samples contradict a thread's changes, and span at least againstNS, the changes are not
 	// believed. A single sample can contradict them, because it is read some µs before or after its time. All samples
-	// can contradict them if a thread loses its CPU in the middle of a change. The thread has then changed the
-	// scheduler's data, but has not given the mutex back yet. The change is recorded only when it does. With a limit
-	// on the process's CPU time this takes a tenth of a second and more.
+	// can contradict them if a thread loses its CPU in the middle of a change: it has changed the scheduler's data, but
+	// has not released the mutex yet. The change is recorded only when it does so. With a limit on the process's CPU
+	// time this takes a tenth of a second and more.
 	maxAgainst, againstNS = 3, 1e9
 	// yieldNS is the longest time, in ns, between the end of a thread's time slice and its entry into the queue for
 	// the GVL.
 	yieldNS = 1e6
 )
 
-// exact tracks a thread of the main ractor by the changes of its GVL. Samples decide what the thread does while it
-// holds the GVL, and why it has released it.
+// exact tracks a thread of the main ractor by the changes of this ractor's GVL. Samples decide what the thread does
+// while it holds the GVL, and why it has released it.
 type exact struct {
 	*thread
 	main *mainGVL
-	// gvl is the thread's state at the GVL after its last change. It is valid while known is true.
+	// gvl is whether the thread holds the GVL, wants it, or neither, after its last change. It is valid while known is
+	// true.
 	gvl sampler.GVLState
-	// begun is set if a change began the thread's time, before any sample listed the thread. seen is set if a sample
-	// has seen the thread since it last released the GVL.
+	// begun is set if a change, and not a sample, was the first to show the thread. seen is set if a sample has seen
+	// the thread since it last released the GVL.
 	begun, seen bool
-	// told is true if the kernel has reported what the thread does since its last change at the GVL.
+	// told is true if the kernel has reported what the thread does since its last change of the GVL.
 	told bool
-	// against counts the consecutive samples that contradict gvl, up to maxAgainst. againstNS is when they began.
+	// against counts the consecutive samples that contradict gvl, up to maxAgainst. againstNS is the time of the first
+	// of them.
 	against   uint8
 	againstNS int64
-	// releasedFor is the last known state of the thread without the GVL. It is Unknown if no such state is known.
+	// releasedFor is the thread's last known state without the GVL. It is Unknown if no such state is known.
 	releasedFor    gvl.State
 	releasedDetail gvl.Detail
 	// endedNS is when the thread ended, as a change reports, or zero.
 	endedNS int64
-	// heldNS is when the thread last got the GVL. letGoNS is when it last gave the GVL away.
+	// heldNS is when the thread last got the GVL. letGoNS is when it last released the GVL.
 	heldNS, letGoNS int64
 	// waiting is the thread's wait for the GVL. waitStack is the stack at the end of this wait.
 	waiting   gvlWait
@@ -73,7 +75,7 @@ func (e *exact) wait(w *gvl.Wait) {
 	}
 }
 
-// sample adds the sample at the end of a step, after the changes.
+// sample adds the sample at the end of a step. The changes in the step were applied before.
 func (e *exact) sample(ts *gvl.ThreadState, t *sampler.Thread) {
 	e.endedNS = 0
 	if e.fresh && !e.begun {
@@ -90,8 +92,8 @@ func (e *exact) sample(ts *gvl.ThreadState, t *sampler.Thread) {
 	e.fresh = false
 }
 
-// read adds a reading of the stack. It remembers the reading for the thread's place: holding the GVL, waiting for it,
-// or without it.
+// read adds a reading of the stack. It remembers the reading for the place where the thread is: holding the GVL,
+// waiting for it, or neither.
 func (e *exact) read(now look, atNS int64) {
 	e.cut(atNS)
 	if p := &e.looks[placeOf(e.stackState)]; p.atNS == 0 && e.stack != 0 && len(e.segments) > 0 {
@@ -103,7 +105,8 @@ func (e *exact) read(now look, atNS int64) {
 	}
 }
 
-// beginUnchanged begins a new thread by its first sample, because no change has reported it.
+// beginUnchanged begins to follow a thread from its first sample on. It is for a new thread that no change has
+// reported.
 func (e *exact) beginUnchanged(ts *gvl.ThreadState, t *sampler.Thread) {
 	now := *ts
 	if now.State.Held() && e.main.heldByOther(e) {
@@ -117,7 +120,8 @@ func (e *exact) beginUnchanged(ts *gvl.ThreadState, t *sampler.Thread) {
 	e.arrive(is, at, false)
 }
 
-// compare compares a sample of a thread with the changes until then. If needed, it corrects the thread's state.
+// compare compares a sample of a thread with the changes up to this sample. If they disagree, it may correct the
+// thread's state.
 func (e *exact) compare(ts *gvl.ThreadState) {
 	step := &e.s.step
 	own, is := placeOf(e.state), placeOf(ts.State)
@@ -149,7 +153,8 @@ func (e *exact) compare(ts *gvl.ThreadState) {
 	}
 }
 
-// turnTo brings a thread without a known change to the place that the sample at the end of the step shows.
+// turnTo is for a thread whose last change is not known. It moves the thread to the place that the sample at the step's
+// end shows: holding, wanting or without the GVL.
 func (e *exact) turnTo(ts *gvl.ThreadState, was, is gvl.Place) {
 	at := e.s.step.toNS
 	e.depart(was, at)
@@ -166,7 +171,7 @@ func (e *exact) turnTo(ts *gvl.ThreadState, was, is gvl.Place) {
 	}
 }
 
-// seeReleased reads from a sample why a thread has released the GVL.
+// seeReleased finds out from a sample why a thread has released the GVL.
 func (e *exact) seeReleased(ts *gvl.ThreadState) {
 	if ts.State == gvl.IO {
 		e.s.notes.notePeer(&ts.Detail, ts.AtNS)
@@ -185,8 +190,8 @@ func (e *exact) seeReleased(ts *gvl.ThreadState) {
 		e.advance(ts)
 		return
 	}
-	// This is the first sample of the thread since it released the GVL. It decides the state of the whole time since
-	// then.
+	// This is the first sample of the thread since it released the GVL. It decides the state for the whole time since
+	// the release.
 	e.seen, e.sinceNS = true, max(e.runNS, ts.SinceNS)
 	if e.open && !ts.Open() {
 		e.detail = ts.Detail
@@ -221,8 +226,8 @@ func (e *exact) beginAt(at int64) {
 	e.goOn(gvl.Unknown, &notAsked, at, 0)
 }
 
-// waitedWith sets the stack of a wait that has ended. The thread has had this stack since it gave the GVL away, so all
-// its segments since then get it.
+// waitedWith sets the stack of a wait that has ended. The thread has had this stack since it released the GVL, so all
+// its segments since then get this stack.
 func (e *exact) waitedWith(stack sampler.StackID, at int64) {
 	e.cut(at)
 	for i := len(e.segments) - 1; i >= 0 && placeOf(e.segments[i].state) != gvl.PlaceHeld; i-- {
@@ -231,9 +236,9 @@ func (e *exact) waitedWith(stack sampler.StackID, at int64) {
 	e.waitStack = stack
 }
 
-// enter changes a thread's state because of a change. sure is set if the thread is known to have been in another state
-// before. seen is set if the thread holds the GVL until the sample at the end of the step. Then this sample decides
-// what the thread does.
+// enter changes a thread's state because of a change. sure is set if the thread certainly was in another state before.
+// seen is set if the thread holds the GVL until the sample at the end of the step. In this case the sample decides what
+// the thread does.
 func (e *exact) enter(to sampler.GVLState, at int64, sure, seen bool) {
 	r := e.thread
 	was, is := placeOf(r.state), placeTo(to)
@@ -291,8 +296,8 @@ func placeTo(g sampler.GVLState) gvl.Place {
 	return gvl.PlaceReleased
 }
 
-// stays applies a change that leaves the thread in the same place at the GVL. An example is a waiting thread that is
-// chosen as the next holder.
+// stays applies a change after which the thread still holds, wants or lacks the GVL as before. For example, a waiting
+// thread is chosen as the next holder.
 func (e *exact) stays(to sampler.GVLState, at int64) {
 	switch to {
 	case sampler.GVLHeld:
@@ -311,13 +316,13 @@ func (e *exact) stays(to sampler.GVLState, at int64) {
 	e.gvl, e.known, e.against = to, true, 0
 }
 
-// yields reports whether a thread that enters the queue had released the GVL only because its time slice ended. No
-// sample saw this release.
+// yields reports whether a thread that enters the queue had released the GVL only because its time slice ended. It does
+// so only if no sample saw the thread without the GVL.
 func (e *exact) yields(at int64) bool {
 	return e.known && e.gvl == sampler.GVLReleased && !e.seen && e.letGoNS == e.runNS && at-e.runNS <= yieldNS && e.letGoNS-e.heldNS >= gvl.TimeSliceNS/2
 }
 
-// yield ends the time without the GVL of a thread whose time slice had ended (yields).
+// yield ends the time without the GVL of a thread that had released it because its time slice ended (yields).
 func (e *exact) yield(at int64) {
 	d, state, detail := gvl.Detail{FD: -1}, e.releasedFor, e.releasedDetail
 	if e.open && !e.unseen {
@@ -329,7 +334,7 @@ func (e *exact) yield(at int64) {
 	e.releasedFor, e.releasedDetail = state, detail
 }
 
-// depart ends a thread's time in a place at the GVL.
+// depart ends the time in which a thread held the GVL, wanted it, or did neither.
 func (e *exact) depart(was gvl.Place, at int64) {
 	r := e.thread
 	l := e.main.lane()
@@ -357,7 +362,7 @@ func (e *exact) depart(was gvl.Place, at int64) {
 	}
 }
 
-// arrive begins a thread's time in a place at the GVL.
+// arrive begins a time in which a thread holds the GVL, wants it, or does neither.
 func (e *exact) arrive(is gvl.Place, at int64, sure bool) {
 	r := e.thread
 	l := e.main.lane()

@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	// UnitsPerColumn is the number of units into which a stored column's time is divided. In a column of 100 ms a unit
-	// is 2 µs.
+	// UnitsPerColumn is the number of units in which the time of a stored column is counted. In a column of 100 ms, a
+	// unit is 2 µs.
 	UnitsPerColumn = 50_000
-	// chunkColumns is the number of columns that are stored together. A chunk with only one state takes a few words,
-	// so idle threads need almost no memory.
+	// chunkColumns is the number of consecutive columns that are stored together in a chunk. A chunk with only one
+	// state takes a few words, so idle threads need almost no memory.
 	chunkColumns = 64
 )
 
@@ -21,8 +21,8 @@ type packed [gvl.NumStates]uint16
 
 type chunk struct {
 	index int64
-	// If mixed is false, the chunk has only one state, which is in the field state. The field full then has a bit for
-	// each column in which the thread was in this state.
+	// If mixed is false, the chunk has only one state: the field state. In this case full has a bit for each column in
+	// which the thread was in this state.
 	full  uint64
 	state gvl.State
 	mixed bool
@@ -48,7 +48,7 @@ type row struct {
 	// listed is set if the thread is in the last sample. active is set if it has an open column.
 	listed, active bool
 	// A thread's time becomes final some time after its samples. settled is the open column up to which time is final.
-	// The field now is the open column at the last sample, whose time can still change. Columns between these two are
+	// now is the open column at the last sample, whose time can still change. Columns between settled and now are
 	// stored twice: first with what is known now, and again when they are final.
 	settled, now openColumn
 
@@ -56,8 +56,8 @@ type row struct {
 	firstCol, lastCol int64
 }
 
-// newRow returns a row that stores the given number of columns. If columns is 0, the row stores nothing, because there
-// are too many threads.
+// newRow returns a row that stores the given number of columns. columns is 0 if there are too many threads. The row
+// then stores nothing.
 func newRow(id sampler.ThreadID, columns int) *row {
 	r := &row{id: id, firstCol: -1, lastCol: -1}
 	if columns == 0 {
@@ -112,7 +112,7 @@ func (r *row) store(o *openColumn, columnNS int64) {
 }
 
 // pack rounds a column to units. Each state that occurred keeps at least one unit, so that short waits are not lost.
-// The dominant state gets the rest, so that the sum stays right.
+// The dominant state gets the remaining units, so that the sum stays right.
 func pack(ns *[gvl.NumStates]int64, sum int64, dominant gvl.State, columnNS int64) packed {
 	var p packed
 	total := (sum*UnitsPerColumn + columnNS/2) / columnNS
@@ -147,7 +147,7 @@ func (c *chunk) expand() {
 	c.mixed = true
 }
 
-// add adds a part of a stored column's time to ns, namely num/den of it.
+// add adds the part num/den of a stored column's time to ns.
 func (r *row) add(ns *[gvl.NumStates]int64, col, num, den, columnNS int64) {
 	if len(r.chunks) == 0 {
 		return
@@ -214,15 +214,15 @@ func (r *row) addWhole(ns *[gvl.NumStates]int64, first, end, columnNS int64) {
 	}
 }
 
-// spentIn returns the time that a stored column has in a state, in ns.
+// spentIn returns how long the thread was in a state during a stored column, in ns.
 func (r *row) spentIn(st gvl.State, col, columnNS int64) int64 {
 	var ns [gvl.NumStates]int64
 	r.addWhole(&ns, col, col+1, columnNS)
 	return ns[st]
 }
 
-// steadyFrom returns the first column from which on the thread was only in the state st, up to the end of the column
-// col. It goes back to the column oldest at most. It returns col+1 if the thread was also in other states in col.
+// steadyFrom returns the first column from which on the thread was in no other state than st, up to the end of the
+// column col. The result is not before the column oldest. If the thread was also in other states in col, it is col+1.
 func (r *row) steadyFrom(st gvl.State, col, oldest, columnNS int64) int64 {
 	if r.firstCol < 0 {
 		return col + 1

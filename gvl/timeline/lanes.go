@@ -18,7 +18,7 @@ type procLane struct {
 }
 
 // column returns the process's column with number col. The caller adds time to it. The ring has room for the newest
-// columns only. If a newer column has taken the place, the result is a new column that is not stored.
+// columns only. If a newer column has replaced this one, the result is a new column that is not stored.
 func (p *procLane) column(col int64) *procColumn {
 	c := &p.ring[col%int64(len(p.ring))]
 	switch {
@@ -30,7 +30,7 @@ func (p *procLane) column(col int64) *procColumn {
 	return c
 }
 
-// add calls its parameter to, a function, for each column that a period overlaps, with the length of the overlap.
+// add calls the function to for each column that a period overlaps, with the length of the overlap in ns.
 func (p *procLane) add(columnNS, fromNS, toNS int64, to func(c *procColumn, ns int64)) {
 	for from := fromNS; from < toNS; {
 		col := from / columnNS
@@ -128,7 +128,7 @@ func (t *Timeline) ractor(id sampler.RactorID) *ractorLane {
 	return l
 }
 
-// counters distributes the growth of the process's counters over the columns since their last reading.
+// counters divides the growth of the process's counters among the columns since the last reading of the counters.
 func (t *Timeline) counters(s *sampler.Sample) {
 	p, now := &t.proc, s.Proc
 	if now.AtNS == 0 || now.AtNS == p.last.AtNS {

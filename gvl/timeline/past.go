@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// RowCells has the cells of one drawn row, for reuse in the next picture, because most of the past does not change.
-// The zero value is ready for use.
+// RowCells has the cells of one drawn row. Most of the past does not change, so the next picture reuses them. The zero
+// value is ready for use.
 type RowCells struct {
 	of           *Timeline
 	ids          []sampler.ThreadID
@@ -40,7 +40,7 @@ func (t *Timeline) UpdateRows(c *RowCells, ids []sampler.ThreadID, fromNS, toNS 
 	return c.cells
 }
 
-// finalNS returns the time before which the past of the given threads cannot change.
+// finalNS returns the time before which the stored states of the given threads cannot change.
 func (t *Timeline) finalNS(ids []sampler.ThreadID) int64 {
 	col := t.col
 	for _, id := range ids {

@@ -28,14 +28,14 @@ func (c *Cell) Listed() int64 {
 	return sum
 }
 
-// OwnerCell is one column of a ractor's GVL lane.
+// OwnerCell is one column of a ractor's row in a picture (its GVL lane), which shows who held the GVL.
 type OwnerCell struct {
-	// Owner is the thread that held the GVL longest, or zero. HeldByOwnerNS is for how long. It counts only the stored
-	// columns in which Owner held the GVL longest.
+	// Owner is the thread that held the GVL longest, or zero. HeldByOwnerNS is for how long it held the GVL. This
+	// includes only the stored columns in which Owner held the GVL longest.
 	Owner         sampler.ThreadID
 	HeldByOwnerNS int64
-	// HeldNS is how long any thread held the GVL. GCNS is the part inside the collector. WaitNS is the sum of all
-	// threads' waits. WaitNS/SampledNS is the mean number of waiting threads.
+	// HeldNS is how long any thread held the GVL. GCNS is the part of HeldNS inside the collector. WaitNS is the sum of
+	// all threads' waits, so WaitNS/SampledNS is the mean number of waiting threads.
 	HeldNS, GCNS, WaitNS int64
 	// SpanNS is the length of the cell. SampledNS is the part that was sampled.
 	SpanNS, SampledNS int64
@@ -44,9 +44,10 @@ type OwnerCell struct {
 // ProcCell is one column of the process's lanes in a picture.
 type ProcCell struct {
 	SpanNS, SampledNS int64
-	// WaitNS and HeldNS are sums over all threads of all ractors. GCNS is the time of collections.
+	// WaitNS and HeldNS are sums over all threads of all ractors. GCNS is the time of garbage collections.
 	WaitNS, HeldNS, GCNS int64
-	// CPUNS and ThrottledNS are distributed evenly between two readings of the counters.
+	// CPUNS and ThrottledNS are known only at the readings of the counters. Between two readings they are distributed
+	// evenly.
 	CPUNS, ThrottledNS int64
 	// RSSBytes is the process's memory at the last reading in the cell, or zero.
 	RSSBytes int64
@@ -64,7 +65,7 @@ func (c ProcCell) GC() float64 { return gvl.Ratio(c.GCNS, c.SampledNS) }
 // maxCells limits the cells of one row or lane.
 const maxCells = 1 << 16
 
-// Window returns a period of about spanNS that ends at toNS or just after, and divides into cols cells. Each cell
+// Window returns a period of about spanNS that ends at toNS or just after, for a picture with cols cells. Each cell
 // covers a whole number of stored columns, and begins at a multiple of its own length. So the picture moves by whole
 // cells and does not shimmer.
 func (t *Timeline) Window(toNS, spanNS int64, cols int) (fromNS, endNS int64) {
@@ -74,9 +75,9 @@ func (t *Timeline) Window(toNS, spanNS int64, cols int) (fromNS, endNS int64) {
 	return endNS - width*int64(cols), endNS
 }
 
-// spans divides the time from fromNS to toNS into cols cells and calls fn for each stored column that overlaps cell k.
-// num/den is the part of the column that is in the cell, both in ns. den is less than columnNS if the column contains
-// the first sample, or the newest one.
+// spans divides the time from fromNS to toNS into cols cells. It calls fn for each stored column that overlaps cell k.
+// num/den is the part of the column that is in the cell, both in ns. If the column contains the first sample or the
+// newest one, den is less than columnNS.
 func (t *Timeline) spans(fromNS, toNS int64, cols, k int, fn func(col, num, den int64)) (span int64) {
 	width := toNS - fromNS
 	a := fromNS + scale(width, int64(k), int64(cols))
@@ -130,7 +131,7 @@ func (t *Timeline) appendCells(buf []Cell, ids []sampler.ThreadID, fromNS, toNS 
 	return buf
 }
 
-// period is a period divided into stored columns. These are whole columns, and parts of the columns at its two ends.
+// period is a period divided into stored columns: whole columns, and parts of the columns at its two ends.
 type period struct {
 	// The whole columns are first to end-1.
 	first, end int64 // numbers of columns
@@ -138,10 +139,11 @@ type period struct {
 	n          int // length of parts
 }
 
-// columnPart is the part num/den of the column col, both in ns.
+// columnPart is the part num/den of the column with number col. num and den are in ns.
 type columnPart struct{ col, num, den int64 }
 
-// period returns the columns between a and b. The open column always counts as a part, because it is stored elsewhere.
+// period returns the columns between a and b. The open column always counts as a part, never as a whole column, because
+// it is stored elsewhere.
 func (t *Timeline) period(a, b int64) period {
 	first, last := max(a/t.columnNS, t.oldest(), t.startNS/t.columnNS), min((b+t.columnNS-1)/t.columnNS-1, t.col)
 	s := period{first: first, end: last + 1}
@@ -176,7 +178,7 @@ func (t *Timeline) addPeriod(ns *[gvl.NumStates]int64, r *row, s *period) {
 	}
 }
 
-// addCell adds the part num/den of one column of a row, which may be the open one.
+// addCell adds the part num/den of one column of a row to ns. The column may be the open one, which is still growing.
 func (t *Timeline) addCell(ns *[gvl.NumStates]int64, r *row, col, num, den int64) {
 	if col < t.col {
 		r.add(ns, col, num, den, t.columnNS)
@@ -214,9 +216,9 @@ func (t *Timeline) Totals(id sampler.ThreadID, fromNS, toNS int64) [gvl.NumState
 	return ns
 }
 
-// Since returns when the thread entered the state st in which it was at the time ns, by the stored columns. The result
-// is not before fromNS. The order of states within a column is not known. Since assumes that st was the last state in
-// it.
+// Since returns when the thread entered the state st in which it was at the time ns. It uses the stored columns, and
+// does not go back before fromNS. The order of states within a column is not known, so Since assumes that st was the
+// last state in it.
 func (t *Timeline) Since(id sampler.ThreadID, st gvl.State, ns, fromNS int64) int64 {
 	t.sync()
 	r := t.rows[id]

@@ -11,13 +11,14 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// erratic returns a Timeline of a process. Its threads stay in a state for 1 to 10 ms, and one time in 20 for up to 12
-// s. Thread 4 comes and goes, and the samples have a gap. was[id] are the times at which the thread's state changed.
+// erratic returns a Timeline of a process. Its threads stay in a state for 1 to 10 ms, and in one of 20 cases for up to
+// 12 s. Thread 4 comes and goes, and the samples have a gap. was[id] has the times at which the state of thread id
+// changed.
 func erratic(seed uint64, columns int) (tl *Timeline, end int64, was map[sampler.ThreadID][]change) {
 	return erraticEach(seed, columns, func(*Timeline, int64) {})
 }
 
-// erraticEach is like erratic, and calls after for each sample.
+// erraticEach does the same as erratic, and calls after for each sample.
 func erraticEach(seed uint64, columns int, after func(tl *Timeline, at int64)) (tl *Timeline, end int64, was map[sampler.ThreadID][]change) {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	p := gvltest.ProcOf(sampler.EraSched)
@@ -60,7 +61,8 @@ type change struct {
 	state gvl.State
 }
 
-// TestTimelineSums: the sums that use chunks and whole columns equal the sums of single columns.
+// TestTimelineSums: to save work, the timeline adds up chunks and whole columns. The results must equal the sums of
+// single columns.
 func TestTimelineSums(t *testing.T) {
 	seeds := uint64(6)
 	if rubytest.Short(t) {
@@ -95,8 +97,8 @@ func TestTimelineSums(t *testing.T) {
 	}
 }
 
-// TestTimelineKeepsWhatIsFinal: cells that are kept from picture to picture equal cells that are computed anew. This
-// holds for live and frozen windows of any length.
+// TestTimelineKeepsWhatIsFinal: cells that are kept from one picture to the next equal cells that are computed again.
+// This must be true for live and frozen windows of any length.
 func TestTimelineKeepsWhatIsFinal(t *testing.T) {
 	made, kept := 0, 0
 	seeds := uint64(6)
@@ -143,7 +145,7 @@ func TestTimelineKeepsWhatIsFinal(t *testing.T) {
 	}
 }
 
-// TestTimelineSince: Since is at most one column too early and 2 ms too late.
+// TestTimelineSince: the result of Since is at most one column too early, and at most 2 ms too late.
 func TestTimelineSince(t *testing.T) {
 	looked := 0
 	seeds := uint64(20)
@@ -179,7 +181,7 @@ func TestTimelineSince(t *testing.T) {
 	}
 }
 
-// BenchmarkTimelineRows measures the row of a group of 500 threads over 30 s. Most of them are idle.
+// BenchmarkTimelineRows measures a row of cells over 30 s for a group of 500 threads. Most of these threads are idle.
 func BenchmarkTimelineRows(b *testing.B) {
 	p := gvltest.ProcOf(sampler.EraSched)
 	c, stream := gvl.NewClassifier(p, nil), stream.New(p)

@@ -19,21 +19,22 @@ const (
 	// maxColumnNS and maxColumns are the largest values that New accepts.
 	maxColumnNS = 3600e9
 	maxColumns  = 1 << 20
-	// maxTimelineRactors limits the ractors with their own lanes. Further ractors share the lane of ractor 0.
+	// maxTimelineRactors limits the ractors that have lanes (rows in a picture) of their own. Further ractors share the
+	// lane of ractor 0.
 	maxTimelineRactors = 128
 	// maxTimelineThreads limits the threads with rows, including ended ones. Timeline only counts further threads.
 	// Their time is still in the lanes of the ractors.
 	maxTimelineThreads = 4096
 	// MaxTimelineBytes limits the memory of all columns. It is enough for ten minutes of 500 threads that change their
-	// states all the time. Above it the oldest columns are dropped. Range returns the period that is still complete.
+	// states all the time. If more is needed, the oldest columns are dropped. Range returns the period that is still
+	// complete.
 	MaxTimelineBytes = 64 << 20
 )
 
 // Timeline stores the recent past of every thread in columns of a fixed length, and merges them for display. A column
-// begins at a multiple of this length. A Timeline is a Consumer. It is not safe for concurrent use.
+// begins at a multiple of this length. A Timeline is a gvl.Consumer. It is not safe for concurrent use.
 //
-// A column of a thread that changes its state takes 20 bytes. With the defaults this is at most 120 kB for each
-// thread.
+// A column of a thread that changes its state takes 20 bytes. With the defaults, a thread takes at most 120 kB.
 type Timeline struct {
 	gvl.Ignore
 	stream   *stream.Stream
@@ -76,8 +77,8 @@ func (t *Timeline) Interval(i *gvl.Interval) {
 	t.add(r, &r.settled, i)
 }
 
-// add adds an interval's time to a row. c is the row's open column, settled or now. When the time passes the end of c,
-// add stores c and begins the next column.
+// add adds an interval's time to a row. c is one of the row's two open columns, settled or now. When the time passes
+// the end of c, add stores c and begins the next column.
 func (t *Timeline) add(r *row, c *openColumn, i *gvl.Interval) {
 	// Skip columns that are too old to be stored.
 	from := max(i.FromNS, (i.ToNS/t.columnNS-t.columns)*t.columnNS)
@@ -99,7 +100,7 @@ func (t *Timeline) Ended(slot int, _ int64) {
 	r.lane.listed--
 }
 
-// Tick advances to the time of a sample. It usually allocates nothing.
+// Tick advances the Timeline to the time of a sample. It usually allocates no memory.
 func (t *Timeline) Tick(k *gvl.Tick) {
 	if k.First {
 		t.startNS, t.col = k.ToNS, k.ToNS/t.columnNS
@@ -143,7 +144,7 @@ func (t *Timeline) list(slot int, ts *gvl.ThreadState) {
 	}
 }
 
-// advance begins a new open column if it is time, and stores the last columns of threads that have ended.
+// advance begins a new open column if the old one is over, and stores the last columns of threads that have ended.
 func (t *Timeline) advance() {
 	was := t.col
 	if t.col = t.lastNS / t.columnNS; t.col == was {
@@ -193,8 +194,8 @@ func (t *Timeline) evict() {
 	}
 }
 
-// giveUp drops the oldest chunks if all columns together take more than MaxTimelineBytes. It returns false if they
-// take less, so that nothing was dropped.
+// giveUp drops the oldest chunks if all columns together take more than MaxTimelineBytes. It returns false if they take
+// less and nothing was dropped.
 func (t *Timeline) giveUp() bool {
 	held, oldest := 0, int64(math.MaxInt64)
 	for _, r := range t.rows {

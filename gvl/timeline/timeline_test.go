@@ -22,7 +22,7 @@ func TestTimelineColumns(t *testing.T) {
 	p := gvltest.ProcOf(sampler.EraSched)
 	c, stream := gvl.NewClassifier(p, nil), stream.New(p)
 	tl := New(stream, 0, 600)
-	// Each 100 ms, thread 1 runs for 70 ms, waits for thread 2 for 29 ms, and sleeps for 1 ms.
+	// In every 100 ms, thread 1 runs for 70 ms, waits for thread 2 for 29 ms, and sleeps for 1 ms.
 	at := playTimeline(stream, c, gvltest.Base, 20*gvltest.Sec, func(at int64) *sampler.Sample {
 		switch phase := at / gvltest.MS % 100; {
 		case phase < 70:
@@ -54,7 +54,7 @@ func TestTimelineColumns(t *testing.T) {
 			t.Fatalf("process cell %d: %+v", i, pc)
 		}
 	}
-	// A thread that does not exist, and a time that is not kept.
+	// Ask for a thread that does not exist, and for a time that is not kept.
 	if r := tl.Row(99, from, to, 3); len(r) != 3 || r[0].Listed() != 0 {
 		t.Errorf("%+v", r)
 	}
@@ -66,7 +66,8 @@ func TestTimelineColumns(t *testing.T) {
 	}
 }
 
-// TestTimelineForgets: data older than the ring is dropped. Younger data is right, also for threads that have ended.
+// TestTimelineForgets: data older than the stored columns is dropped. Newer data is right, also for threads that have
+// ended.
 func TestTimelineForgets(t *testing.T) {
 	p := gvltest.ProcOf(sampler.EraSched)
 	c, stream := gvl.NewClassifier(p, nil), stream.New(p)
@@ -120,7 +121,8 @@ func TestTimelineLimitsThreads(t *testing.T) {
 	}
 }
 
-// TestTimelineCPU: CPU counters are read every 250 ms. Their differences are spread over the columns in between.
+// TestTimelineCPU: CPU counters are read every 250 ms. The difference between two readings is spread evenly over the
+// columns in between.
 func TestTimelineCPU(t *testing.T) {
 	p := gvltest.ProcOf(sampler.EraSched)
 	c, stream := gvl.NewClassifier(p, nil), stream.New(p)
@@ -159,7 +161,7 @@ func TestTimelineSlowClock(t *testing.T) {
 	if ns := tl.Totals(1, gvltest.Base, at); ns[gvl.Sleeping] != 19*gvltest.Sec || ns[gvl.Unknown] != 0 {
 		t.Errorf("slow: %v", ns)
 	}
-	// Without the slow clock, the same is a gap in the samples.
+	// If the clock of the samples is not slow, the same time between two samples is a gap.
 	s := gvltest.SampleAt(at+9*gvltest.Sec, 0, gvltest.Asleep(1, 1, sampler.BlockSleep))
 	stream.Feed(s, c.Classify(s))
 	if ns := tl.Totals(1, gvltest.Base, at+10*gvltest.Sec); ns[gvl.Sleeping] != 19*gvltest.Sec || ns[gvl.Unknown] != 10*gvltest.Sec {

@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// GVLWorld simulates a GVL that threads get in the order in which they asked for it, as in Ruby. Each thread holds the
-// GVL for a fixed time, then wants it again at once.
+// GVLWorld simulates a GVL. As in Ruby, threads get it in the order in which they asked for it. Each thread holds the
+// GVL for a fixed time, and then wants it again at once.
 type GVLWorld struct {
 	Now      int64
 	turn     []int64 // length of each thread's holds, in ns
@@ -20,7 +20,8 @@ type GVLWorld struct {
 	seenCPU  []sampler.Kernel
 }
 
-// NewGVLWorld returns a GVL with one thread for each argument, which is the length of this thread's holds, in ns.
+// NewGVLWorld returns a GVLWorld with one thread for each argument. The argument is the length of the thread's holds,
+// in ns.
 func NewGVLWorld(turns ...int64) *GVLWorld {
 	w := &GVLWorld{Now: Base, turn: turns, Owner: 1, untilNS: Base + turns[0]}
 	n := len(turns)
@@ -50,7 +51,7 @@ func (w *GVLWorld) Until(at int64) {
 	w.Now = at
 }
 
-// Sample reads the GVL. If counters is set, it also reads the counters of all threads.
+// Sample returns a sample of the simulated GVL. If counters is set, the sample also has the counters of all threads.
 func (w *GVLWorld) Sample(counters bool) *sampler.Sample {
 	s := &sampler.Sample{
 		TimeNS: w.Now, Ractors: []sampler.Ractor{{ID: 1, OwnerStart: w.Owner, OwnerEnd: w.Owner, Queue: slices.Clone(w.queue)}},

@@ -45,13 +45,13 @@ func Queued(id sampler.ThreadID) sampler.Thread {
 	return t
 }
 
-// Answered returns t in a system call, as /proc shows it.
+// Answered returns t with the kernel's answer that the thread is in a system call, as /proc shows it.
 func Answered(t sampler.Thread, at int64, call string, fd int32, peer sampler.PeerID) sampler.Thread {
 	t.Kernel = sampler.Kernel{StateAtNS: at, Syscall: call, FD: fd, FDs: 1, Peer: peer, CPUAtNS: at}
 	return t
 }
 
-// Rechecked returns t, marked as read again after the kernel was asked for its system call.
+// Rechecked returns t with the mark that its memory was read again after the kernel was asked for its system call.
 func Rechecked(t sampler.Thread) sampler.Thread {
 	t.Kernel.Rechecked = true
 	return t

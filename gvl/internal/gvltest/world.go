@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// World makes random streams of samples. Most samples could come from a reader. Some could not, such as those in which
-// several threads hold the same GVL.
+// World makes random streams of samples. A reader could make most of these samples. It could not make some, for example
+// those in which several threads hold the same GVL.
 type World struct {
 	rng     *rand.Rand
 	Now     int64
@@ -70,7 +70,7 @@ func (w *World) Sample() *sampler.Sample {
 		r := &s.Ractors[int(t.Ractor)-1]
 		switch {
 		case t.Bits&sampler.BitLinked != 0:
-			// Several threads may count as holders, but a sample can name only two owners.
+			// The world may have several holders of one GVL, but a sample can name only two owners.
 			if r.OwnerStart == 0 {
 				r.OwnerStart = t.ID
 			} else if r.OwnerEnd == 0 {

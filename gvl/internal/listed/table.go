@@ -9,7 +9,7 @@ import (
 )
 
 // Table keeps a record for each listed thread. Samples list threads in a stable order. So the record of a thread is
-// found by the thread's index in the last sample. The map is needed only if the list has changed.
+// usually found by the thread's index in the last sample. The map is needed only if the list has changed.
 type Table[T any] struct {
 	ByID    map[sampler.ThreadID]*Record[T]
 	order   []*Record[T]
@@ -41,7 +41,7 @@ func (t *Table[T]) Begin(n int) {
 	}
 }
 
-// BeginSame starts a sample with the same threads in the same order as the last one. Callers then do not call Find.
+// BeginSame starts a sample with the same threads as the last one, in the same order. Callers then do not call Find.
 func (t *Table[T]) BeginSame() { t.Changed = false }
 
 // Find returns the record of the i-th thread of the sample. fresh is set if the thread was not listed before. Callers
@@ -72,8 +72,8 @@ func (t *Table[T]) Find(i int, id sampler.ThreadID) (r *Record[T], fresh bool) {
 	return r, !ok
 }
 
-// End ends the sample. It calls gone for each thread that this sample does not list, in order of IDs, and drops its
-// record.
+// End ends the sample. It drops the records of the threads that this sample does not list, and calls gone for each of
+// them, in order of IDs.
 func (t *Table[T]) End(gone func(*Record[T])) {
 	if !t.Changed {
 		return
@@ -93,7 +93,8 @@ func (t *Table[T]) End(gone func(*Record[T])) {
 	}
 }
 
-// All returns the records of all threads, in order of IDs. Threads that left the list are included until End.
+// All returns the records of all threads, in order of IDs. Threads that this sample does not list are included until
+// End.
 func (t *Table[T]) All() []*Record[T] {
 	return slices.SortedFunc(maps.Values(t.ByID), func(a, b *Record[T]) int { return cmp.Compare(a.id, b.id) })
 }

@@ -13,10 +13,10 @@ const (
 	maxReadings = 128
 	// maxTakers limits how many threads that take from a Queue are remembered.
 	maxTakers = 16
-	// parts is the number of parts into which grown divides its time. In each part the Queue must be longer than in
-	// the part before.
+	// parts is the number of parts into which the method grown divides a time. A Queue grows if it is longer in each
+	// part than in the part before.
 	parts = 4
-	// leastPart is the least growth that counts, as a share of the length at the beginning.
+	// leastPart is the smallest growth that counts, as a share of the Queue's length at the beginning.
 	leastPart = .05
 )
 
@@ -25,7 +25,8 @@ type reading struct{ atNS, length int64 }
 // Queue is a Queue of the program, or an Array that is used like a Queue.
 type Queue struct {
 	sampler.List
-	// Waited are the threads that were seen to wait for its items, or to run code that takes from it.
+	// Waited are the threads that take from the Queue: they were seen waiting for its items, or running code that takes
+	// them.
 	Waited   []sampler.ThreadID
 	readings []reading
 }
@@ -87,7 +88,7 @@ func (b *Queues) Takes(object uint64, id sampler.ThreadID) {
 	}
 }
 
-// read adds the lengths of all Queues. A Queue that is not among them has gone, or could not be read.
+// read adds the lengths of all Queues. If a Queue is missing in s, it is gone or could not be read.
 func (b *Queues) read(s *sampler.Queues) {
 	next := make(map[uint64]*Queue, len(s.Lists))
 	for _, l := range s.Lists {
@@ -107,8 +108,8 @@ func (b *Queues) read(s *sampler.Queues) {
 	b.of = next
 }
 
-// Growing returns the Queue that has become longer all the time during the last overNS, and its length at the
-// beginning. If there are several, it returns the one that has grown most. It returns nil if there is none.
+// Growing returns a Queue that has become longer all the time during the last overNS, and its length at the beginning.
+// If there are several, it returns the one that has grown most. It returns nil if there is none.
 func (b *Queues) Growing(overNS int64) (best *Queue, from int64) {
 	most := int64(0)
 	for _, q := range b.of {

@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestGrowing: a Queue that only grows is found. Queues that are filled and emptied, that grow only a little, or that
-// are new are not found.
+// TestGrowing: Growing finds a Queue that only grows. It does not find Queues that are filled and emptied, that grow
+// only a little, or that are new.
 func TestGrowing(t *testing.T) {
 	const sec = int64(1e9)
 	for _, c := range []struct {

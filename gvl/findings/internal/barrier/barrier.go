@@ -1,4 +1,5 @@
-// Package barrier finds out how long a thread has kept other ractors waiting at a barrier.
+// Package barrier measures for how long a thread has made other ractors wait at a barrier. A barrier is a point where
+// all ractors must stop.
 package barrier
 
 import (
@@ -7,20 +8,21 @@ import (
 )
 
 const (
-	// maxStepNS is the longest time between two readings, in ns. If it is exceeded, the barrier may have ended, and
-	// another one may have begun.
+	// maxStepNS is the longest time between two readings of one barrier, in ns. In a longer time, the barrier may have
+	// ended, and another one may have begun.
 	maxStepNS = int64(250e6)
-	// leastReadings is the least number of readings with the same stack from which on they count as one barrier.
-	// Between two barriers the thread would run other code, and one of so many readings would probably show it.
+	// leastReadings is how many readings with the same stack are needed to count as one barrier. Between two barriers
+	// the thread would run other code, and one of so many readings would probably show this.
 	leastReadings = 10
 )
 
-// Stay is a time during which a thread has not joined a barrier at which others wait.
+// Stay is a time in which other threads wait at a barrier for a thread that has not joined it.
 type Stay struct {
 	// sinceNS is the time of the first reading, lastNS of the last one. Both are zero if no barrier waits for the
 	// thread.
 	sinceNS, lastNS int64
-	// delay is the thread's total time without a CPU, in ns: up to sinceNS and up to lastNS.
+	// delay has two values of the thread's total time without a CPU, in ns: the value at sinceNS and the value at
+	// lastNS.
 	delay    [2]int64
 	readings int
 	stack    sampler.StackID
@@ -39,8 +41,8 @@ func (s *Stay) Add(t *sampler.Thread, ts *gvl.ThreadState, gap bool) {
 	s.readings++
 }
 
-// NS returns how long other threads have waited for the thread, in ns, without the time in which it lacked a CPU. It
-// returns zero if no thread waits, or if there are too few readings.
+// NS returns how long other threads have waited for the thread, in ns. It does not include time in which the thread
+// lacked a CPU. It is zero if no thread waits for it, or if there are too few readings.
 func (s *Stay) NS() int64 {
 	if s.readings < leastReadings {
 		return 0

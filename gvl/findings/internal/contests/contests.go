@@ -1,5 +1,5 @@
-// Package contests follows the locks that threads wait for: which thread gets them, and whether others are woken in
-// vain.
+// Package contests follows the locks that threads wait for. It finds out which thread gets them, and whether other
+// threads are woken but do not get them.
 package contests
 
 import (
@@ -8,29 +8,32 @@ import (
 )
 
 const (
-	// EveryNS is the interval in ns after which a Contest begins a new look. Looks older than windowNS, the window of
-	// findings, are ignored.
+	// EveryNS is the length of the intervals, in ns, for which a Contest adds up samples (look). Looks older than
+	// windowNS, the length of the window of findings, are ignored.
 	EveryNS  = 100e6
 	windowNS = 10e9
-	// MinCounts is the least number of counts with a waiting thread that a finding about a lock needs.
+	// MinCounts is the smallest number of intervals with a waiting thread that a finding about a lock needs.
 	MinCounts = 20
 )
 
-// look is what the samples of one interval showed of a lock. vain is a lower bound of how often waiting threads were
-// woken without getting the lock. A release wakes a thread, so each time another thread took the lock first.
+// look is what the samples of one interval show of a lock. vain is a lower bound of how often waiting threads were
+// woken without getting the lock. When a lock is released, a waiting thread is woken. So in each of these cases another
+// thread was faster.
 type look struct {
 	atNS   int64
 	holder sampler.ThreadID
 	vain   int64
 }
 
-// waiter is a thread that waits. sinceNS is when the wait began, and sample the number of its first sample. turns is
-// how often the thread had got a CPU by its last sample (sampler.Kernel.Turns).
+// waiter is a thread that waits for the lock. sinceNS is when its wait began, and sample is the number of the first
+// sample of the wait. turns is how often the thread had got a CPU by the last sample of the wait
+// (sampler.Kernel.Turns).
 type waiter struct {
 	sinceNS, sample, turns int64
 }
 
-// Contest is a lock that threads wait for: which thread gets it, and whether the others are woken in vain.
+// Contest is a lock that threads wait for, with data about which thread gets it, and whether other threads are woken in
+// vain.
 type Contest struct {
 	Object uint64
 	looks  [windowNS / EveryNS]look
@@ -49,7 +52,7 @@ type Contests struct {
 	sample int64
 }
 
-// maxContests bounds the locks that are followed at a time, maxContestants the threads of each.
+// maxContests limits the locks that are followed at a time. maxContestants limits the threads of each.
 const (
 	maxContests    = 32
 	maxContestants = 4096
@@ -64,8 +67,8 @@ func (c *Contests) find(object uint64) *Contest {
 	return nil
 }
 
-// Add adds the waiting threads of a sample. If pauses is true, each sample stops the program, so turns on a CPU
-// prove nothing.
+// Add adds the waiting threads of a sample. If pauses is true, ddtop stops the program for each sample, and each thread
+// gets a CPU after that. So the number of times that a thread got a CPU proves nothing.
 func (c *Contests) Add(now int64, s *sampler.Sample, states []gvl.ThreadState, pauses bool) {
 	c.sample++
 	if s.Depth != sampler.StackTick {
@@ -124,8 +127,9 @@ func (c *Contests) Add(now int64, s *sampler.Sample, states []gvl.ThreadState, p
 	c.List = kept
 }
 
-// Starved reports whether a thread has not had the lock since its wait began, and at least starvedSamples samples were
-// taken since. That is enough to see a thread that has the lock for a hundredth of the time.
+// Starved reports whether a thread has not had the lock since its wait began. At least starvedSamples samples must have
+// been taken since then. With so many, a thread that has the lock for a hundredth of the time is almost certainly seen
+// with it.
 func (c *Contests) Starved(x *Contest, ts *gvl.ThreadState) bool {
 	was, ok := x.waits[ts.Thread]
 	return ok && ts.State == gvl.Lock && ts.Detail.Object == x.Object && was.sinceNS == ts.SinceNS && c.sample-was.sample >= starvedSamples &&
@@ -133,12 +137,12 @@ func (c *Contests) Starved(x *Contest, ts *gvl.ThreadState) bool {
 }
 
 // starvedSamples is the number of samples that must show a thread waiting before ddtop believes that it never gets the
-// lock. If the thread had the lock for 1 % of the time, 300 samples would all miss this in one of 20 cases.
+// lock. If the thread had the lock for 1 % of the time, 300 samples would all miss it in one case of 20.
 const starvedSamples = 300
 
-// Winner returns the thread that had the lock in most intervals of the window, and its share of the intervals with a
-// holder. vain is a lower bound of how often threads were woken without getting the lock. looks is the number of
-// intervals with a waiting thread.
+// Winner returns the thread that had the lock in most intervals of the window. share is its share of the intervals in
+// which a thread had the lock. vain is a lower bound of how often threads were woken without getting the lock. looks is
+// the number of intervals with a waiting thread.
 func (x *Contest) Winner(now int64) (id sampler.ThreadID, share float64, vain int64, looks int) {
 	times := make(map[sampler.ThreadID]int64)
 	held := int64(0)

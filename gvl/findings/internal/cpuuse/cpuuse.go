@@ -1,4 +1,4 @@
-// Package cpuuse says which processes take the CPUs that a target lacks.
+// Package cpuuse makes texts about the processes that use the CPUs that a target lacks.
 package cpuuse
 
 import (
@@ -12,23 +12,23 @@ import (
 )
 
 const (
-	// maxAgeNS is the largest age, in ns, at which figures of CPU use still describe the present. If there are very
-	// many processes, these figures are read less often. Then the interval between two readings applies, if it is
-	// longer.
+	// maxAgeNS is the age up to which figures of CPU use still describe the present, in ns. If there are very many
+	// processes, these figures are read less often. If the interval between two readings is longer than maxAgeNS, it is
+	// used instead.
 	maxAgeNS = 10e9
-	// These are the least CPU times that are mentioned, as a number of CPUs. leastUser applies to a single program.
-	// least applies to all other processes together, and to a hypervisor. leastUnseen applies to processes that ddtop
-	// cannot see. It is larger because their time is only the rest that no visible process has used.
+	// These are the smallest CPU times that texts mention, as a number of CPUs. leastUser is for a single program.
+	// least is for all other processes together, and for a hypervisor. leastUnseen is for processes that ddtop cannot
+	// see. It is larger because their time is only known as the difference to all visible processes.
 	leastUser, least, leastUnseen = .05, .10, .25
-	// ownShare is the least share of its allowed CPUs that a target must use for Own to report it.
+	// ownShare is the smallest share of its allowed CPUs that a target must use before Own mentions it.
 	ownShare = .5
-	// fullShare is the share of the machine's CPUs that must be in use so that all of them count as in use.
+	// fullShare is a share of the machine's CPUs. If this much is in use, all CPUs count as in use.
 	fullShare = .8
 )
 
-// Said returns who uses the CPUs, as parts of a sentence: "other processes take 1.5 of the machine's 2 CPUs". It is
-// empty if this is not known. limited is true if the target has a CPU limit of its own that delays it. Then other
-// processes matter only if nearly all CPUs of the machine are in use.
+// Said returns which processes use the CPUs, as parts of a sentence: "other processes take 1.5 of the machine's 2
+// CPUs". It is empty if this is not known. limited is true if the target is delayed by its own CPU limit. In this case
+// other processes matter only if nearly all CPUs of the machine are in use.
 func Said(u *sampler.CPUUse, nowNS int64, limited bool) (out []string) {
 	if u == nil || u.AtNS <= u.FromNS || nowNS-u.AtNS > max(maxAgeNS, u.AtNS-u.FromNS) {
 		return nil
@@ -69,7 +69,8 @@ func Said(u *sampler.CPUUse, nowNS int64, limited bool) (out []string) {
 	return out
 }
 
-// Limit returns the CPU limit of the target's container, as " (limit: 0.5 CPUs)". It is empty if that is not known.
+// Limit returns the CPU limit of the target's container as text: " (limit: 0.5 CPUs)". It is empty if the limit is not
+// known.
 func Limit(u *sampler.CPUUse) string {
 	if u == nil || u.LimitMilli == 0 {
 		return ""
@@ -81,9 +82,9 @@ func Limit(u *sampler.CPUUse) string {
 	return " (limit: " + n + " CPUs)"
 }
 
-// Own says that a target itself takes much of the CPUs: "the process itself takes 0.9 of the 1 CPU that it may use".
-// used is how many CPUs it uses, may how many it is allowed to use. The text is empty if the target uses less than
-// ownShare of them, or if that is not known.
+// Own returns a text that a target itself uses much of its CPUs: "the process itself takes 0.9 of the 1 CPU that it may
+// use". used is how many CPUs it uses, and may is how many it is allowed to use. The text is empty if the target uses
+// less than ownShare of these, or if this is not known.
 func Own(u *sampler.CPUUse, used float64, may int) string {
 	if u == nil {
 		return ""
@@ -99,8 +100,9 @@ func Own(u *sampler.CPUUse, used float64, may int) string {
 		units.Plural(int(cpus), "CPU", "CPUs") + " that it may use"
 }
 
-// Affinity says that the target is allowed to use only some of the machine's CPUs: "it may use only 1 of the machine's
-// 2 CPUs". may is their number. The text is empty if all CPUs are allowed, or if that is not known.
+// Affinity returns a text that the target may use only some of the machine's CPUs: "it may use only 1 of the machine's
+// 2 CPUs". may is the number of CPUs that it may use. The text is empty if it may use all CPUs, or if this is not
+// known.
 func Affinity(u *sampler.CPUUse, may int) string {
 	if u == nil || may <= 0 || int64(may) >= u.CPUs {
 		return ""

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestSaid checks the text about the processes that take the CPUs, and when there is no text.
+// TestSaid checks the text about the processes that use the CPUs, and in which cases there is no text.
 func TestSaid(t *testing.T) {
 	const sec = int64(1e9)
 	use := func(change func(u *sampler.CPUUse)) *sampler.CPUUse {

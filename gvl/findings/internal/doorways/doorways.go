@@ -1,5 +1,5 @@
-// Package doorways finds methods on stacks at which threads may wait for each other. It also finds methods that
-// threads are inside of, such as Pool#with while it runs its block.
+// Package doorways finds, on a thread's stack, the methods in which the thread may wait for other threads. It also
+// finds the methods that have called a block which still runs, such as Pool#with: the thread is inside of them.
 package doorways
 
 import (
@@ -9,26 +9,28 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// ID is the number of a method (label and file) in a Stacks.
+// ID is the number of a method (its label and file). It is valid for one Stacks.
 type ID uint32
 
 type key struct{ label, path string }
 
 // Doors has the methods of a stack at which its thread may wait, and the methods that it is inside of.
 type Doors struct {
-	// Near has the methods that have not called a block from a method further out, the innermost first. Example:
-	// Pool#with calls Pool#checkout, and then the block in "pool.with { … }". While a thread waits in Pool#checkout,
-	// both are in Near.
+	// Near has the methods, innermost first, that have not called a block of a method further out. For example,
+	// Pool#with calls Pool#checkout, and after that the block in "pool.with { … }". While a thread waits in
+	// Pool#checkout, both methods are in Near.
 	Near []ID
-	// Through has the methods that have called such a block: Pool#with, while the block in "pool.with { … }" runs.
+	// Through has the methods that have called a block of a method further out. For example, Pool#with is in Through
+	// while the block in "pool.with { … }" runs.
 	Through []ID
 }
 
 const (
-	// maxNear limits the methods in Near. One is not enough. A thread in Pool#checkout may wait for threads inside of
-	// Pool#with, its caller. Or it may wait for threads inside of a helper of the program that calls Pool#with.
+	// maxNear limits the methods in Near. One method is not enough. A thread in Pool#checkout may wait for threads
+	// inside of Pool#with, its caller. Or it may wait for threads inside of a helper of the program that calls
+	// Pool#with.
 	maxNear = 6
-	// maxThrough limits the methods in Through. Helpers that take blocks are among them, so there can be many.
+	// maxThrough limits the methods in Through. Every helper that calls a block is in Through, so there can be many.
 	maxThrough = 48
 )
 
@@ -79,7 +81,7 @@ func (g *Stacks) Of(stack sampler.StackID) Doors {
 	if s, ok := g.stacks[stack]; ok {
 		return s
 	}
-	// A frame is covered if it lies between a method and a block of that method, which runs further in.
+	// A frame is covered if it lies between a method and a block of this method that runs further in.
 	type place struct {
 		id    ID
 		block bool

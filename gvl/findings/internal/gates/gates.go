@@ -1,4 +1,5 @@
-// Package gates finds methods in which threads wait until another thread has left the method, such as Pool#with.
+// Package gates finds gates: methods that let only some threads in, so that others wait until one has left. An example
+// is Pool#with.
 package gates
 
 import (
@@ -12,10 +13,10 @@ import (
 )
 
 const (
-	// maxGates limits the methods that are followed at a time.
+	// maxGates limits how many methods are followed at a time.
 	maxGates = 16
-	// EveryNS is the interval at which waiting threads and threads inside are counted, in ns. windowNS is how far back
-	// counts are used, in ns. It is the window of findings.
+	// EveryNS is the interval between two counts of the threads that wait at gates and of those inside, in ns. windowNS
+	// is the age up to which counts are used, in ns. It is the length of the window of findings.
 	EveryNS  = 100e6
 	windowNS = 10e9
 	// maxCounts is the number of counts in the window.
@@ -24,58 +25,60 @@ const (
 
 // The thresholds that distinguish a gate from the method in which workers wait for jobs.
 const (
-	// minCounts is the least number of counts with a waiting thread.
+	// minCounts is the number of counts with a waiting thread that are needed.
 	minCounts = 20
-	// minChanges is the least number of counts in which a thread was inside that was not inside before.
+	// minChanges is the number of counts that must show a thread inside that the count before did not show inside.
 	minChanges = 3
 	// fewerShare limits the share of counts in which fewer threads are inside than the gate lets in. A few such counts
-	// are allowed, because a woken thread without a CPU is not inside yet. fewerSeenShare replaces fewerShare if
-	// threads were seen to leave the method for good, which the threads in a worker's loop never do.
+	// are allowed, because a woken thread without a CPU is not inside yet. fewerSeenShare is used in place of
+	// fewerShare if threads were seen to leave the method for good. The threads in a worker's loop never do this.
 	fewerShare, fewerSeenShare = .02, .15
-	// minLeft is the least number of times that a thread left the method.
+	// minLeft is how many times threads must have left the method.
 	minLeft = 3
-	// minVain is the least number of times that a waiting thread must have been woken in vain: an object was put back,
-	// and another thread was faster. While there is no job, a thread that waits for a job is not woken at all.
+	// minVain is how many times a waiting thread must have been woken in vain: an object was put back, and another
+	// thread was faster. A worker that waits for a job is not woken at all while there is no job.
 	minVain = 5
-	// moreShare is the part of the counts in which more threads may be inside, as some are on their way in or out.
+	// moreShare limits the share of counts in which more threads are inside than the gate lets in. A few are on their
+	// way in or out.
 	moreShare = .25
 )
 
-// Thread is what is known of a thread of a sample. Its stack is zero if nothing is known.
+// Thread is the stack of a thread in a sample, with its flags. The stack is zero if nothing is known.
 type Thread struct {
 	Stack sampler.StackID
 	Flags stackkind.Flags
 }
 
-// count is one count of the threads that wait and of the threads inside.
+// count is the result of counting, at one time, the threads that wait at a gate and the threads inside.
 type count struct {
 	atNS            int64
 	waiting, inside int32
-	// changed is set if a thread came in since the last count. left counts the threads that left the method. vain
-	// counts the waiting threads that were woken but had to wait again.
+	// changed is set if a thread came in since the last count. left is the number of threads that left the method since
+	// then. vain is the number of waiting threads that were woken but had to wait again.
 	changed    bool
 	left, vain int32
 }
 
-// lastWait is when a waiting thread last had a CPU, and when its wait would have ended by itself (ThreadState).
+// lastWait is when a waiting thread last had a CPU, and the deadline at which its wait would have ended (ThreadState).
 type lastWait struct{ movedNS, deadlineNS int64 }
 
-// A Gate is a method in which threads wait, for a Queue or a ConditionVariable, until another thread has come out of
-// the method. An example is Pool#with: it takes a connection, calls a block and puts the connection back. Only stacks
-// show which threads are where (here the innermost frame comes first):
+// A Gate is a method in which threads wait, for a Queue or a ConditionVariable, until another thread has left the
+// method. An example is Pool#with: it takes a connection, calls a block and puts the connection back. Only stacks show
+// which threads are where (here the innermost frame comes first):
 //
 //   - A thread waits in the method if the method calls no block from further out: Queue#pop, Pool#with, Shop#order.
 //   - A thread is inside if the method has called a block from further out: IO#read, block in Shop#order, Pool#with,
 //     Shop#order.
 //
 // While threads wait for a pool, the number of threads inside stays the same. A worker that takes jobs from a queue and
-// yields each job to a block has the same stacks. But there are as many workers inside as jobs, and that number changes
-// while others wait.
+// yields each job to a block has the same stacks, but is no gate. The number of such workers inside is the number of
+// jobs, which changes while other workers wait.
 type Gate struct {
 	ID     doorways.ID
 	counts [maxCounts]count
 	next   int
-	// inside has the threads inside, and since when, in ns. known has the threads that were seen waiting or inside.
+	// inside has the threads inside, with the time since when, in ns. known has the threads that were seen waiting or
+	// inside.
 	inside map[sampler.ThreadID]int64
 	known  map[sampler.ThreadID]lastWait
 	// serving is set if all threads that waited in the last count were in requests or jobs.
@@ -94,7 +97,7 @@ type Gates struct {
 	*doorways.Stacks
 	list   []*Gate
 	nextNS int64
-	// open is the number of gates in the list.
+	// open is the number of methods in list that are gates.
 	open int
 }
 
@@ -106,7 +109,7 @@ func New(dict *sampler.Dictionary) *Gates {
 // List returns the methods that are followed. The caller must not change the list.
 func (g *Gates) List() []*Gate { return g.list }
 
-// Closed returns the gate that the thread with this state and stack waits to enter, or nil.
+// Closed returns the gate at which a thread with this state and stack waits, or nil if it waits at none.
 func (g *Gates) Closed(s gvl.State, d *gvl.Detail, stack sampler.StackID) *Gate {
 	if g.open == 0 || stack == 0 || !gvl.InQueue(s, d) {
 		return nil
@@ -119,8 +122,8 @@ func (g *Gates) Closed(s gvl.State, d *gvl.Detail, stack sampler.StackID) *Gate 
 	return nil
 }
 
-// Count counts the threads at each gate, at intervals, and reports whether the set of gates has changed. threadAt
-// returns the Thread for an index of states.
+// Count counts the threads at each gate if EveryNS has passed since the last count. It reports whether the set of gates
+// has changed. threadAt returns the Thread for an index of states.
 func (g *Gates) Count(now int64, states []gvl.ThreadState, threadAt func(int) Thread) bool {
 	if !g.Known() || now < g.nextNS {
 		return false
@@ -172,8 +175,8 @@ func (g *Gates) Count(now int64, states []gvl.ThreadState, threadAt func(int) Th
 	return changed || forgot
 }
 
-// forget drops all stacks and methods if there are too many, and reports whether a gate was among them. Methods get new
-// numbers then, so no number may be kept from one count to the next.
+// forget drops all stacks and methods if there are too many, and reports whether a gate was among them. Methods then
+// get new numbers, so a number must not be kept from one count to the next.
 func (g *Gates) forget() bool {
 	if !g.Forget(stackkind.MaxClasses) {
 		return false
@@ -223,7 +226,7 @@ func (g *Gates) countAt(x *Gate, now int64, states []gvl.ThreadState, threadAt f
 		last := lastWait{}
 		if waits {
 			last = lastWait{ts.MovedNS, ts.Detail.DeadlineNS}
-			// For a thread that was not known before, ddtop cannot know whether its timeout had passed.
+			// If the thread was not known at the last count, ddtop cannot know whether it woke because of its timeout.
 			if was, ok := x.known[ts.Thread]; ok && ts.MovedNS > max(was.movedNS, ts.SinceNS) && (was.deadlineNS == 0 || ts.MovedNS < was.deadlineNS) {
 				l.vain++
 			}
@@ -255,7 +258,7 @@ func (g *Gates) countAt(x *Gate, now int64, states []gvl.ThreadState, threadAt f
 // judge finds out whether the method is a gate, and how many threads it lets in.
 func (x *Gate) judge(now int64) {
 	sizes := make(map[int32]int)
-	// Only the window counts: in an hour, workers with few jobs change and leave, too.
+	// Only the counts in the window are used. Over an hour, workers that have few jobs also come and leave.
 	n, changed, left, vain := 0, 0, 0, 0
 	for _, l := range x.counts {
 		if l.atNS <= now-windowNS {
@@ -291,7 +294,8 @@ func (x *Gate) judge(now int64) {
 		(x.serving || x.Nested || moves && fewer <= int(allowed*float64(n))+1)
 }
 
-// topCount returns the number with the highest count, and this count. Of equal counts, the largest number wins.
+// topCount returns the number with the highest count, and this count. If several have this count, the largest number
+// wins.
 func topCount(counts map[int32]int) (value int32, times int) {
 	for v, n := range counts {
 		if n > times || n == times && v > value {
@@ -313,8 +317,8 @@ func (x *Gate) Waiting(now int64) float64 {
 	return gvl.Ratio(int64(sum), int64(n))
 }
 
-// InsideNS returns for how long each count has seen a thread inside. The thread may have left and come back between
-// two counts. InsideNS is zero if the last count did not see the thread inside.
+// InsideNS returns for how long all counts have seen a thread inside, in ns. The thread may have left and come back
+// between two counts. InsideNS is zero if the last count did not see the thread inside.
 func (x *Gate) InsideNS(now int64, id sampler.ThreadID) int64 {
 	if at, ok := x.inside[id]; ok {
 		return now - at
@@ -322,8 +326,8 @@ func (x *Gate) InsideNS(now int64, id sampler.ThreadID) int64 {
 	return 0
 }
 
-// Inside returns the threads that are inside, the thread that has been there longest first. Threads that are entering
-// or leaving do not count, because they hold no object.
+// Inside returns the threads that are inside. The thread that has been inside longest comes first. Threads that are
+// entering or leaving do not count, because they hold no object.
 func (g *Gates) Inside(x *Gate, now int64, states []gvl.ThreadState, threadAt func(int) Thread) []sampler.ThreadID {
 	ids := make([]sampler.ThreadID, 0, len(x.inside))
 	for i := range states {

@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// stack interns frames, innermost first. "c:" marks C functions.
+// stack returns a stack with the given frames, innermost first. "c:" marks C functions.
 func stack(dict *sampler.Dictionary, labels ...string) sampler.StackID {
 	var ids []sampler.FrameID
 	for _, l := range labels {
@@ -21,7 +21,8 @@ func stack(dict *sampler.Dictionary, labels ...string) sampler.StackID {
 	return dict.InternStackOf(ids)
 }
 
-// TestGatesOfStacks: Of returns the methods in which a stack may wait, and the methods that the stack is inside.
+// TestGatesOfStacks: for a stack, Of returns the methods in which the thread may wait, and the methods that it is
+// inside of.
 func TestGatesOfStacks(t *testing.T) {
 	dict := sampler.NewDictionary()
 	g := New(dict)
@@ -31,10 +32,11 @@ func TestGatesOfStacks(t *testing.T) {
 	}{
 		{[]string{"c:Thread::Queue#pop", "Pool#with", "Shop#order"}, []string{"Pool#with", "Shop#order"}, nil},
 		{[]string{"IO#read", "block in Shop#order", "Pool#with", "Shop#order"}, []string{"IO#read", "Shop#order", "Shop#order"}, []string{"Pool#with"}},
-		// A method that takes a block around the wait is no gate. A method that waits within a Mutex is a gate.
+		// If a method takes a block and the wait is in this block, the method is no gate. A method that waits within a
+		// Mutex is one.
 		{[]string{"c:Thread::ConditionVariable#wait", "block in Pool#get", "c:Thread::Mutex#synchronize", "Pool#get", "block in Shop#order", "Log#timed", "Shop#order"},
 			[]string{"Pool#get", "Pool#get", "Shop#order", "Shop#order"}, []string{"Log#timed"}},
-		// A thread that is inside, and waits to get in once more.
+		// This thread is already inside, and waits to get in once more.
 		{[]string{"c:Thread::Queue#pop", "Pool#with", "block in Shop#order", "Pool#with", "Shop#order"},
 			[]string{"Pool#with", "Shop#order", "Shop#order"}, []string{"Pool#with"}},
 		// Blocks within blocks call no other method.

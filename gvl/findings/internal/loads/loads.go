@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxNear limits how many innermost frames Waits checks. They are the frames of the lock's method, of its block, and
-// of the method that takes the lock.
+// maxNear limits how many of the innermost frames Waits checks. They are the frames of the lock's method, of its block,
+// and of the method that takes the lock.
 const maxNear = 4
 
 // methods are the methods that load a file. If another thread is loading the same file, they wait for the file's lock
@@ -36,7 +36,8 @@ func Waits(dict *sampler.Dictionary, ts *gvl.ThreadState) bool {
 		case locks[label]:
 			locked = true
 		case first && !f.C && !strings.HasPrefix(f.Path, "<internal:"):
-			// An autoload has no frame of its own. From 3.2 on its lock is a Mutex (autoload_data, variable.c).
+			// An autoload has no frame, so its caller is the innermost frame. From 3.2 on its lock is a Mutex
+			// (autoload_data, variable.c).
 			return ts.Detail.Kind == "Mutex"
 		case locked && strings.HasPrefix(label, "Zeitwerk::"):
 			return true
@@ -48,7 +49,7 @@ func Waits(dict *sampler.Dictionary, ts *gvl.ThreadState) bool {
 	return false
 }
 
-// Loading returns the line that runs in the innermost file that the stack is loading: "first.rb:1". It is empty if the
+// Loading returns the line that is running in the innermost file that the stack loads: "first.rb:1". It is empty if the
 // stack loads no file.
 func Loading(dict *sampler.Dictionary, stack sampler.StackID) string {
 	if dict == nil {

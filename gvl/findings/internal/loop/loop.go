@@ -1,5 +1,5 @@
-// Package loop measures how long a thread with a fiber scheduler has run one fiber, while its event loop stood still.
-// Such a time is called a stay. The package also counts the long stays.
+// Package loop measures for how long a thread with a fiber scheduler has run one fiber, while its event loop did not
+// run. Such a time is called a stay. The package also counts long stays.
 package loop
 
 import (
@@ -10,16 +10,18 @@ import (
 )
 
 const (
-	// maxStepNS is the longest time between two readings of a thread within a stay, in ns. After a longer time, the
+	// maxStepNS is the longest time between two readings of a thread within one stay, in ns. In a longer time, the
 	// event loop may have run unseen.
 	maxStepNS = int64(250e6)
-	// leastReadings is the minimum number of readings of a stay. With this many, another fiber that runs in between
-	// would probably be seen.
+	// leastReadings is the number of readings that a stay needs. If another fiber had run in between, one of so many
+	// readings would probably show it.
 	leastReadings = 10
-	// longNS is the minimum length of a long stay, in ns, and longReadings its minimum number of readings. A client
-	// notices such a delay. Consecutive calls of a few ms are rarely mistaken for such a stay.
+	// longNS is the minimum length of a long stay, in ns. A client notices such a delay. longReadings is the minimum
+	// number of readings of a long stay. With so many, several consecutive calls of a few ms are rarely mistaken for a
+	// stay.
 	longNS, longReadings = int64(250e6), 5
-	// maxLong limits the kept long stays. No more of them fit into ten seconds, the time that findings are about.
+	// maxLong limits how many long stays are kept. No more of them fit into ten seconds, the length of the window of
+	// findings.
 	maxLong = 40
 )
 
@@ -35,13 +37,14 @@ type Stay struct {
 	turn sampler.ThreadBits
 	// sinceNS is the time of the first reading, and lastNS of the last. Both are zero while the event loop runs.
 	sinceNS, lastNS int64
-	// waitNS is how long the thread waited for the GVL in this stay. delay has a counter of the kernel: how long the
-	// thread has waited for a CPU since it was created, in ns. delay[0] is its value at sinceNS, delay[1] at lastNS.
+	// waitNS is how long the thread waited for the GVL in this stay. delay has two values of a counter of the kernel:
+	// how long the thread has waited for a CPU since it was created, in ns. delay[0] is its value at sinceNS, delay[1]
+	// at lastNS.
 	waitNS   int64
 	delay    [2]int64
 	readings int
-	// untilNS is the time up to which the stay is known, in ns. Usually it is lastNS. If the thread held the GVL, it
-	// is the time when delay[1] was read, because the thread may have waited for a CPU since.
+	// untilNS is the time up to which the stay is known, in ns. Usually it is lastNS. If the thread held the GVL, it is
+	// the time when delay[1] was read, because the thread may have waited for a CPU since then.
 	untilNS int64
 	stack   sampler.StackID
 	// ended are the latest long stays that have ended, the oldest first.
@@ -71,7 +74,7 @@ func (s *Stay) Add(t *sampler.Thread, ts *gvl.ThreadState, gap bool) {
 }
 
 // NS returns how long the thread has run the fiber, in ns, without its waits for the GVL and for a CPU. It is zero if
-// the thread runs its event loop, or if the readings are too few.
+// the thread runs its event loop, or if there are too few readings.
 func (s *Stay) NS() int64 {
 	if s.readings < leastReadings {
 		return 0
@@ -97,9 +100,9 @@ func (s *Stay) begin(next Stay) {
 	*s = next
 }
 
-// Long returns the long stays that ended at or after fromNS or have not ended: their number, their time since fromNS
-// in ns, and the longest. Their time includes time without a CPU and waits for the GVL, because the other fibers have
-// to wait then, too.
+// Long returns figures of the long stays that ended at or after fromNS, or have not ended. n is their number, ns their
+// time since fromNS in ns, and longest the longest of them. Their time includes time without a CPU and waits for the
+// GVL, because the other fibers must wait during this time, too.
 func (s *Stay) Long(fromNS int64) (n int, ns int64, longest Span) {
 	add := func(x Span) {
 		if x.ToNS < fromNS {

@@ -1,4 +1,4 @@
-// Package pauses follows the garbage collections of a process, and counts the long ones.
+// Package pauses follows the garbage collections of a process, and adds up the long ones.
 package pauses
 
 import (
@@ -6,14 +6,16 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// LongNS is the length from which a pause is long, in ns. Stack ticks read the CPU time too rarely for shorter ones.
+// LongNS is the length from which on a pause counts as long, in ns. For shorter pauses, the CPU time is read too
+// rarely: only at stack ticks.
 const LongNS = 50e6
 
-// Pause is the time from entering the collector until leaving it. The zero value means no pause.
+// Pause is a pause for garbage collection: the time from entering the collector until leaving it. The zero value means
+// that there is none.
 type Pause struct {
 	FromNS, WallNS int64
 	// RanNS is the part of the pause in which the collecting thread had a CPU, in ns. MarkNS is the part of RanNS in
-	// which it marked. RanNS is WallNS if the thread's CPU time is not known.
+	// which it marked. If the thread's CPU time is not known, RanNS is WallNS.
 	RanNS, MarkNS int64
 	Stack         sampler.StackID
 	// Reason is the Reason of sampler.GC. Compacts is set if the collection moves objects.
@@ -31,14 +33,15 @@ func (p *Pause) AutoCompacts() bool { return p.Compacts && p.Reason&sampler.GCCo
 
 // Watch follows the garbage collections of a process.
 type Watch struct {
-	// pause is the pause in progress. until is the end of its last interval. thread is the collecting thread, and
-	// cpuNS this thread's CPU time when the pause began.
+	// pause is the pause in progress. until is the end of its last interval. thread is the collecting thread. cpuNS is
+	// this thread's CPU time when the pause began.
 	pause  Pause
 	until  int64
 	thread sampler.ThreadID
 	cpuNS  int64
 	last   sampler.GC
-	// Long sums the long pauses since the attach. counted is how much of the pause in progress Long includes, in ns.
+	// Long is the sum of the long pauses since ddtop attached. counted is how much of the pause in progress is already
+	// in Long, in ns.
 	Long    Sum
 	counted int64
 	// FirstOld and LastOld are the first and the last known number of old objects.
@@ -51,7 +54,7 @@ type Sum struct {
 	NS, FirstNS int64
 }
 
-// Level is a number of objects at a time. AtNS is zero if it is not known.
+// Level is a number of objects at a time. AtNS is zero if the number is not known.
 type Level struct{ AtNS, Objects int64 }
 
 // Interval adds an interval inside the collector. For each sample, call Interval before Tick.
@@ -62,8 +65,8 @@ func (w *Watch) Interval(fromNS, toNS int64) {
 	w.until = toNS
 }
 
-// Tick adds a sample. It returns the pause in progress (now), and the pause that has ended since the last Tick
-// (ended). Each is the zero Pause if there is none.
+// Tick adds a sample. now is the pause in progress, and ended is the pause that has ended since the last Tick. Each is
+// the zero Pause if there is no such pause.
 func (w *Watch) Tick(t *gvl.Tick) (now, ended Pause) {
 	g, was := &t.GC, w.last
 	w.last = *g
@@ -89,14 +92,14 @@ func (w *Watch) Tick(t *gvl.Tick) (now, ended Pause) {
 	return w.pause, ended
 }
 
-// left reports whether Ruby has left the collector and entered it again between two samples that both show it inside.
+// left reports whether Ruby left the collector and entered it again between two samples. Both samples show it inside.
 func left(was, now *sampler.GC) bool {
-	// Ruby adds to its total when it leaves the collector, and makes no objects inside. From 3.4 on a compaction counts
-	// moved objects as new ones, but these releases have the total.
+	// Ruby adds to its total time when it leaves the collector, and makes no objects inside. From 3.4 on, compaction
+	// counts moved objects as new ones, but these releases have the total time.
 	return now.Count != was.Count || now.TimeNS != was.TimeNS || now.TimeNS == 0 && now.Allocated != was.Allocated
 }
 
-// during adds a sample inside the collector to the pause in progress.
+// during adds a sample to the pause in progress. In this sample a thread is inside the collector.
 func (w *Watch) during(t *gvl.Tick) {
 	p, ran := &w.pause, w.pause.RanNS
 	p.WallNS = max(w.until-p.FromNS, 0)
@@ -111,7 +114,7 @@ func (w *Watch) during(t *gvl.Tick) {
 		}
 		found = true
 		p.Stack = ts.Stack
-		// RanNS is from the time on a CPU, because the kernel counts a wait for a CPU only when this wait has ended.
+		// RanNS is computed from the time on a CPU: the kernel counts a wait for a CPU only when this wait has ended.
 		k := &t.Threads[i].Kernel
 		if w.thread != ts.Thread {
 			w.thread, w.cpuNS = ts.Thread, 0
@@ -124,15 +127,16 @@ func (w *Watch) during(t *gvl.Tick) {
 			p.RanNS = min(p.RanNS, k.CPUNS-w.cpuNS)
 		}
 	}
-	// If no thread collects in this sample, the waiting one may be about to. The collector's flags were read later.
+	// If no thread collects in this sample, the thread that waits may be about to collect: the collector's flags were
+	// read later.
 	p.Waited = p.Waited || waiting && found
 	if t.GC.Mode == sampler.GCMarking {
 		p.MarkNS += max(p.RanNS-ran, 0)
 	}
 }
 
-// Count adds the pause in progress to Long. The caller decides that this pause is long, and may call Count again as
-// the pause goes on.
+// Count adds the pause in progress to Long. The caller decides that this pause is long, and may call Count again while
+// the pause lasts.
 func (w *Watch) Count() {
 	p, l := &w.pause, &w.Long
 	if w.counted == 0 {
@@ -145,8 +149,8 @@ func (w *Watch) Count() {
 	w.counted = p.WallNS
 }
 
-// oldObjects notes the number of old objects. It skips samples during marking, because Ruby then counts these objects
-// from zero.
+// oldObjects notes the number of old objects. It skips samples during marking, because marking counts these objects
+// again from zero.
 func (w *Watch) oldObjects(s *sampler.Sample) {
 	d := &s.GCDetail
 	marks := s.GC.During || s.GC.Mode == sampler.GCMarking || d.Incremental

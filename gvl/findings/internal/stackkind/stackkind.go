@@ -12,9 +12,9 @@ import (
 type Flags uint32
 
 const (
-	// Idle is for waiting for work: a pool's worker without a job, a server's select loop, a poller.
+	// Idle is for a thread that waits for work: a pool's worker without a job, a server's select loop, a poller.
 	Idle Flags = 1 << iota
-	// Pool is for waiting for a connection of a connection pool.
+	// Pool is for a thread that waits for a connection of a connection pool.
 	Pool
 	// DB is for code of a database adapter.
 	DB
@@ -26,13 +26,14 @@ const (
 	Regex
 	// Server is for a worker thread in the pool of a server or a job runner.
 	Server
-	// GCStart is for a collection that the program itself requested.
+	// GCStart is for a garbage collection that the program itself requested (GC.start).
 	GCStart
-	// Child is for waiting for the output of a program that the thread started.
+	// Child is for a thread that waits for the output of a program that it started.
 	Child
-	// Ending is for a server or job runner that has been told to end, and waits for its work to end.
+	// Ending is for a server or job runner that was told to end, and now waits until its requests or jobs have ended.
 	Ending
-	// Connect is for waiting until a connection is established, in code that does not pass the connection to a block.
+	// Connect is for a thread that waits until a connection is established, in code that does not pass the connection
+	// to a block.
 	Connect
 	// Fork is for an innermost frame that is a fork.
 	Fork
@@ -46,23 +47,24 @@ const (
 )
 
 const (
-	// innerFrames is the number of innermost frames that show what a thread waits for. Markers with depth 0 are
-	// searched in the whole stack, up to code.MaxFrames.
+	// innerFrames is the number of innermost frames that are searched for what a thread waits for. Markers with depth 0
+	// are searched in the whole stack, up to code.MaxFrames.
 	innerFrames = 6
 	// MaxClasses limits how many stacks' flags are kept.
 	MaxClasses = 1 << 16
 )
 
-// marker says which flag a stack gets from a method. If prefix is true, label is the beginning of methods' labels.
+// marker says which flag a stack gets if a method is on it. If prefix is true, label is only the beginning of the
+// method's label.
 type marker struct {
 	label  string
 	prefix bool
 	flag   Flags
-	// depth is how many of the innermost frames count. Zero means all, up to code.MaxFrames.
+	// depth is how many of the innermost frames are searched. Zero means all, up to code.MaxFrames.
 	depth int
 }
 
-// markers are the methods by which stacks are distinguished. The labels are Ruby 3.4's, without "block in".
+// markers has the methods that decide a stack's flags. The labels are those that Ruby 3.4 uses, without "block in".
 var markers = []marker{
 	{"Puma::ThreadPool#spawn_thread", false, Server, 0}, {"Puma::ThreadPool#worker", false, Server, 0},
 	{"Sidekiq::Processor#run", false, Server, 0}, {"GoodJob::Scheduler", true, Server, 0},
@@ -73,13 +75,14 @@ var markers = []marker{
 	{"Sidekiq::Scheduled::Poller", true, Idle, 10}, {"Timeout.create_timeout_thread", false, Idle, innerFrames},
 	{"Timeout::Request", true, Idle, innerFrames}, {"PG::Connection#wait_for_notify", false, Idle, 4},
 	{"Redis::SubscribedClient", true, Idle, 20}, {"Redis#subscribe", false, Idle, 20},
-	// Blocking pops: of redis-client and redis 5, of redis 3 and 4.
+	// Calls that wait in Redis until a list has an item: in redis-client and redis 5, and in redis 3 and 4.
 	{"RedisClient#blocking_call", true, Idle, 20}, {"RedisClient::PubSub", true, Idle, 20},
 	{"Redis::Client#call_with_timeout", false, Idle, 20}, {"Listen::", true, Idle, 10},
 	{"WEBrick::GenericServer#start", false, Idle | Accepts, innerFrames},
 	// Waits for a client's next request on a kept connection: Puma 4 to 6 (client.rb), WEBrick (httprequest.rb).
 	{"Puma::Client#reset", false, Idle, 2}, {"WEBrick::HTTPRequest#read_request_line", false, Idle, 12},
-	// Main threads that wait for a signal, and event loops of fibers. A fiber that such a loop runs has its own stack.
+	// Main threads that wait for a signal, and event loops of fibers. If such a loop runs a fiber, the fiber has its
+	// own stack.
 	{"Sidekiq::CLI#launch", false, Idle, 4}, {"GoodJob::CLI#start", false, Idle, 4},
 	{"Unicorn::HttpServer#master_sleep", false, Idle, 4},
 	{"Async::Reactor#run_once", true, Idle, 4}, {"Async::Scheduler#run_once", true, Idle, 4},
@@ -89,7 +92,7 @@ var markers = []marker{
 	{"Mongo::Server::Monitor", true, Idle, 60}, {"Mongo::Server::PushMonitor", true, Idle, 60},
 	{"ActiveRecord::ConnectionAdapters::ConnectionPool::Queue#wait_poll", false, Pool, 12},
 	{"ActiveRecord::ConnectionAdapters::ConnectionPool::Queue#poll", false, Pool, 12},
-	// TimedStack#pop is not here, because Sidekiq's scheduler sleeps in it.
+	// TimedStack#pop is not in this list, because Sidekiq's scheduler sleeps in it.
 	{"ConnectionPool#checkout", false, Pool, 12}, {"Sequel::ThreadedConnectionPool", true, Pool, 12},
 	{"Sequel::TimedQueueConnectionPool", true, Pool, 12},
 	{"PG::", true, DB, 12}, {"Mysql2::", true, DB, 12}, {"Trilogy", true, DB, 12},
@@ -108,12 +111,13 @@ var markers = []marker{
 	{"Sidekiq::Manager#stop", false, Ending, 0}, {"GoodJob.shutdown", false, Ending, 0},
 	{"Shoryuken::Launcher#stop", false, Ending, 0}, {"Karafka::Server.stop", false, Ending, 0},
 	{"Kernel#fork", false, Fork, 1}, {"Process.fork", false, Fork, 1}, {"Process._fork", false, Fork, 1},
-	// Puma calls other hooks of a worker when the worker ends.
+	// Puma calls run_hooks at a worker's start. It also calls it, with other hooks, when the worker ends.
 	{"Puma::Configuration#run_hooks", false, Boot, 0}, {"Unicorn::HttpServer#init_worker_process", false, Boot, 0},
 	{"Kernel#`", false, Child, 1}, {"Open3.", true, Child, innerFrames},
 }
 
-// timeLimits are methods that run code with a time limit. Another thread ends the code by an exception.
+// timeLimits are methods that run code with a time limit. When the time is over, another thread ends the code by an
+// exception.
 var timeLimits = map[string]bool{"Timeout.timeout": true, "Timeout#timeout": true, "Rack::Timeout#call": true}
 
 // regexLabels are the C functions that match regular expressions.
@@ -126,7 +130,7 @@ var regexLabels = map[string]bool{
 	"StringScanner#scan_until": true, "StringScanner#match?": true,
 }
 
-// Classes classifies stacks. It remembers the marks of frames and the flags of stacks.
+// Classes finds the flags of stacks. It remembers the marks of frames and the flags of stacks.
 type Classes struct {
 	dict   *sampler.Dictionary
 	frames map[sampler.FrameID]frameMarks // not a slice, because IDs are never reused and it would grow forever
@@ -191,12 +195,12 @@ func (c *Classes) Of(stack sampler.StackID) Flags {
 	return flags
 }
 
-// MaxLimitFrames limits how many frames are searched to see whether a deadlock happens within a time limit. It is for
-// all threads of the deadlock together.
+// MaxLimitFrames limits how many frames are searched for a time limit around a deadlock. The limit is for all threads
+// of the deadlock together.
 const MaxLimitFrames = 1 << 16
 
-// Limited reports whether a stack is within a time limit that another thread watches, at any depth. It searches at
-// most *left frames, and subtracts their number from *left.
+// Limited reports whether a stack runs, at any depth, within a time limit that another thread watches. It searches at
+// most *left frames, and subtracts the number of searched frames from *left.
 func (c *Classes) Limited(stack sampler.StackID, left *int) bool {
 	if c.dict == nil {
 		return false

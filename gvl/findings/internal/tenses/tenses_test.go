@@ -2,7 +2,8 @@ package tenses
 
 import "testing"
 
-// TestSpoken: Spoken gives a text in both tenses. Marks in the names of a process do no harm.
+// TestSpoken: Spoken returns a text in the present and in the past tense. Bytes that look like marks, in names of a
+// process, do no harm.
 func TestSpoken(t *testing.T) {
 	for _, c := range []struct{ text, present, past string }{
 		{"3 threads " + Wait + " for it, which " + Is + " full", "3 threads wait for it, which is full", "3 threads waited for it, which was full"},

@@ -1,4 +1,4 @@
-// Package threshold writes and reads the thresholds of rules.
+// Package threshold converts the thresholds of rules to text and from text.
 package threshold
 
 import (

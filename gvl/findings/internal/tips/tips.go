@@ -1,4 +1,5 @@
-// Package tips has advice for findings, best first, with alternatives if the first contradicts other advice.
+// Package tips has the advice for findings: a list for each, best first, with alternatives if the first contradicts
+// other advice.
 package tips
 
 import (
@@ -7,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-// Effect is how advice changes the number of processes and threads. It is a set of bits.
+// Effect is the change in the number of processes and threads that a piece of advice asks for. It is a set of bits.
 type Effect uint8
 
 // The changes.
@@ -35,11 +36,11 @@ func (c Effect) Against() (x Effect) {
 type Advice struct {
 	Text string
 	Does Effect
-	// The field With names a rule. The advice fits only if a finding of that rule is a cause of this finding. If With
-	// is empty, the advice always fits.
+	// With names a rule. The advice fits only if a finding of this rule is a cause of the finding that it is for. If
+	// With is empty, the advice always fits.
 	With string
-	// Below is set if the advice fits only a finding that is not the first of the list. Alone is set if it fits only
-	// while no other finding is active.
+	// Below is set if the advice fits only a finding that is not the first in the list. Alone is set if the advice fits
+	// only while no other finding is active.
 	Below, Alone bool
 }
 
@@ -70,7 +71,7 @@ func Throttled() []Advice {
 	}
 }
 
-// TakesLess begins each piece of advice with words on how to make ddtop use less CPU.
+// TakesLess adds, at the beginning of each piece of advice, how to make ddtop use less CPU.
 func TakesLess(list []Advice) []Advice {
 	for i := range list {
 		list[i].Text = "let ddtop take less (--overhead 1%); then " + list[i].Text
@@ -86,7 +87,8 @@ func MemoryStall() []Advice {
 	}
 }
 
-// Saturated returns advice for a saturated GVL. If a share io of the work is I/O, 1/(1-io) threads fill a process.
+// Saturated returns advice for a saturated GVL. io is the share of the work that is I/O: 1/(1-io) threads use all of a
+// process's GVL.
 func Saturated(io float64) []Advice {
 	starved := Advice{Text: "give the process more CPU first: it keeps the GVL longer because it has none", With: RuleStarved}
 	collects := Advice{Text: "allocate less first: the collector runs with the GVL while they wait", With: "gc_pressure"}
@@ -122,8 +124,8 @@ func RouteHog() []Advice {
 	}
 }
 
-// Stuck returns advice for a thread that holds the GVL and does not give it up. known is true if its innermost frame
-// is known. c is true if this frame is a C function.
+// Stuck returns advice for a thread that holds the GVL and does not give it up. known is true if the thread's innermost
+// frame is known. c is true if this frame is a C function.
 func Stuck(known, c bool) []Advice {
 	switch {
 	case !known:
@@ -179,7 +181,8 @@ func AllBusy() []Advice {
 	}
 }
 
-// Regex returns advice for an endless match, by Ruby's version, such as "3.1.2". Ruby 3.2 has Regexp.timeout.
+// Regex returns advice for a regular expression that matches endlessly. version is Ruby's version, such as "3.1.2".
+// Ruby 3.2 has Regexp.timeout.
 func Regex(version string) string {
 	var major, minor int
 	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil {
@@ -193,7 +196,7 @@ func Regex(version string) string {
 }
 
 // Pool returns advice for threads that wait for a connection of a pool. awaited names another service that a thread
-// with a connection waits for. It is empty if there is none.
+// with a connection waits for. It is empty if there is no such thread.
 func Pool(awaited string) string {
 	if awaited != "" {
 		return "give the connection back before waiting for " + awaited + "; a larger pool only moves the limit"
