@@ -37,10 +37,10 @@ type Change struct {
 	// end. So the change from GVLQueued to GVLChosen has NoCPUNS 0. The change that ends GVLChosen has the time of both
 	// states.
 	NoCPUNS int64
-	// Stack is the thread's stack when it gets the GVL after a wait. It is also the thread's stack during the wait,
-	// because only the holder of the GVL runs Ruby code. If the thread already had the GVL, Stack is what it runs at
-	// AtNS. Resumes is Stack without its innermost C functions: the Ruby code that continues. Zero means that the stack
-	// is not known. Only changes to GVLHeld can have a Stack and Resumes, and not all of them do.
+	// Stack is the thread's stack when it gets the GVL after a wait. The thread has had this stack since it gave the
+	// GVL away, because only the holder of the GVL runs Ruby code. If the thread already had the GVL, Stack is what it
+	// runs at AtNS. Resumes is Stack without its innermost C functions: the Ruby code that continues. Zero means that
+	// the stack is not known. Only changes to GVLHeld can have a Stack and Resumes, and not all of them do.
 	Stack, Resumes StackID
 	// Doubtful is true if the record may lack changes of this thread, between its previous recorded Change and this
 	// one.

@@ -85,8 +85,8 @@ type GCDetail struct {
 	// from 3.3 on (docs/internals/gc.md#time).
 	MarkingNS, SweepingNS int64
 	// Allocated and Freed count objects since the process started. Live (a level) counts all objects that are not swept
-	// yet, dead ones included. Marked (a level) counts the objects that survived the last marking: the ones that the
-	// program really uses.
+	// yet, dead ones included. Marked (a level) counts the objects that survived the last marking. This is the true
+	// size of the live set.
 	Allocated, Freed, Live, Marked int64
 	// AvailableSlots, FreeSlots and FinalSlots are levels: the slots of all pages, the free ones, and the ones that
 	// wait for a finalizer.

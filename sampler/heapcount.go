@@ -20,8 +20,8 @@ const (
 	MaxHeapPlaces = 4096
 )
 
-// HeapCount is the result of one pass over the pages of Ruby's heap. The target runs on during the pass, unless Pause
-// is set. In this case objects that lived only during a part of the pass may or may not be counted. All other objects
+// HeapCount is the result of one pass over the pages of Ruby's heap. Unless Pause is set, the target runs on during the
+// pass. If it runs on, objects that lived only during a part of the pass may or may not be counted. All other objects
 // are counted exactly.
 type HeapCount struct {
 	// BeganNS and EndedNS are the times of the pass, CLOCK_MONOTONIC in ns. CPUNS is the CPU time of ddtop, or zero if

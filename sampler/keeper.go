@@ -63,8 +63,8 @@ func (d *Dictionary) useSample(s *Sample) {
 	}
 }
 
-// evict removes the stacks, peers, requests and texts whose last use was earlier than the generation before, the first
-// parameter. It also removes the frames that only these stacks had, and the threads that ended before goneNS.
+// evict removes the stacks, peers, requests and texts whose last use was earlier than the generation in the parameter
+// before. It also removes the frames that only these stacks had, and the threads that ended before goneNS.
 func (d *Dictionary) evict(before Generation, goneNS int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -32,8 +32,8 @@ type NativeLocks struct {
 	List []NativeLock
 }
 
-// Lost returns a lock that no thread of the process can release: the one with the most waiters. It returns nil if there
-// is no such lock.
+// Lost returns a lock that no thread of the process holds: the one with the most waiters. It returns nil if there is no
+// such lock.
 func (n *NativeLocks) Lost() (most *NativeLock) {
 	if n == nil {
 		return nil

@@ -38,7 +38,7 @@ type NativeWatch struct {
 	mu     sync.Mutex
 	wanted map[ThreadID]int64 // until when, CLOCK_MONOTONIC in ns
 	// all is the time until which consumers want the stacks of all threads. changes counts the calls of Keep that
-	// changed a stored stack.
+	// stored or removed a stack.
 	all     int64
 	changes atomic.Uint64
 	stays   map[ThreadID]NativeStay

@@ -11,8 +11,8 @@ type Figure uint8
 
 // These are the kinds of figures. Kinds that need fewer samples come first.
 const (
-	// FigureStates are the shares of time that threads spend in each state. The shares of a CPU and of the collector
-	// are computed from them.
+	// FigureStates are shares of time by state, and the shares of a CPU and of the collector that are computed from
+	// them.
 	FigureStates Figure = iota
 	// FigureWaits are figures about waits for the GVL: their number and their length.
 	FigureWaits

@@ -87,8 +87,8 @@ type Listener struct {
 	Inode uint64
 	// Address is address:port, or the path of a unix socket.
 	Address string
-	// Queued is how many connections wait. Limit is how many can wait before the kernel refuses new ones. Limit is
-	// UnknownCount if the kernel does not report it.
+	// Queued is how many connections wait. Limit is how many may wait. Limit is UnknownCount if the kernel does not
+	// report it.
 	Queued, Limit int64
 }
 

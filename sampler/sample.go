@@ -2,8 +2,8 @@ package sampler
 
 import "slices"
 
-// ThreadID identifies a Ruby thread for the whole life of a ddtop process. ddtop numbers threads itself, because Ruby
-// reuses their addresses, tids and Thread objects. The first number is 1. Zero means "no thread".
+// ThreadID identifies a Ruby thread for the whole life of a ddtop process. ddtop gives each number only once, because
+// Ruby reuses the addresses, tids and Thread objects of threads. The first number is 1. Zero means "no thread".
 type ThreadID uint32
 
 // RactorID is Ruby's own ractor number (rb_ractor_t.pub.id): 1 is the main ractor. Releases before 3.0 have no ractors,
@@ -159,9 +159,8 @@ type Kernel struct {
 	// Child is the pid that a wait4 or waitid call waits for. It is -1 for any child, and zero if the thread is in no
 	// such call.
 	Child int32
-	// Listens is set if the thread reads from the TCP connection FD, but does not wait for an answer to a request of
-	// its own. Then data came long after this end last sent some, or this end never sent any. It is checked at most
-	// once per second.
+	// Listens is set if the thread waits on the TCP connection FD, but not for an answer to a request of its own. Then
+	// data came long after this end last sent some, or this end never sent any. It is checked at most once per second.
 	Listens bool
 	// Rechecked is true if ddtop read Ruby's memory again after the kernel's answer, and the thread still held the GVL.
 	// Only in this case does the answer "it sleeps" prove that the thread sleeps while it holds the GVL.
@@ -233,8 +232,8 @@ type Thread struct {
 	// these are not known. They may have been read earlier than Stack, but the thread got no CPU in between (see
 	// Kernel.Turns).
 	Native StackID
-	// Resumers are the stacks of the fibers that wait until the running fiber yields. The first is the fiber that
-	// resumed the running one. Each further fiber resumed the one before it. It is nil if there is none.
+	// Resumers are the stacks of the fibers that wait until the running fiber yields or ends. The first is the fiber
+	// that resumed the running one. Each further fiber resumed the one before it. It is nil if there is none.
 	Resumers []StackID
 	Blocked  Blocked
 	Kernel   Kernel

@@ -1,6 +1,6 @@
 package sampler
 
-// UncertainMark ends the label of an uncertain frame in outputs that add up samples by label. The label then differs
+// UncertainMark ends the label of an uncertain frame in outputs that add up weights by label. The label then differs
 // from the certain frame's.
 const UncertainMark = " [uncertain]"
 
@@ -16,7 +16,7 @@ func (f *Frame) Mark() string {
 }
 
 // Marked returns the frame for file formats that have no field for Uncertain. If a frame's names cannot be trusted,
-// they end with UncertainMark, so that its samples do not count for another method. A line that cannot be trusted
+// they end with UncertainMark, so that its weight is not added to another method's. A line that cannot be trusted
 // becomes 0, which these formats read as no line. A negative line also becomes 0. eval accepts any line number, but
 // callgrind reads -4 as "four lines up".
 func (f Frame) Marked() Frame {

@@ -57,8 +57,8 @@ type Work struct {
 // known.
 type Serving struct {
 	Work WorkID
-	// Statement is what the thread currently sends to a database or another service, without literal values: "SELECT …
-	// WHERE id = ?", "GET", "POST api.example.com".
+	// Statement is what the thread asks a database or another service at this instant, without literal values: "SELECT
+	// … WHERE id = ?", "GET", "POST api.example.com".
 	Statement TextID
 	// Exception is the class of the exception that the thread handles ($!). The exception's message is included if the
 	// user asked for values.
@@ -122,7 +122,7 @@ func internTold[T comparable, ID ~uint32](d *entries, t *intern.Table[T, ID], v 
 	return id
 }
 
-// evictTold removes the requests and texts whose last use was earlier than the generation before, its parameter. It
+// evictTold removes the requests and texts whose last use was earlier than the generation in the parameter before. It
 // returns the memory that they took.
 func (d *entries) evictTold(before Generation) int64 {
 	freed := d.works.Evict(before, nil) + d.texts.Evict(before, nil)
@@ -164,8 +164,8 @@ func (d *entries) work(id WorkID, byOthers bool) Work {
 	return w
 }
 
-// Statement returns the text of Serving.Statement: what a thread sends to a database or service. It returns "" for 0,
-// and for an unknown or evicted ID.
+// Statement returns the text of Serving.Statement: what a thread asks a database or another service. It returns "" for
+// 0, and for an unknown or evicted ID.
 func (d *Dictionary) Statement(id TextID) string {
 	s := held(d.entries, &d.texts, id).s
 	if n := d.filter(); n != nil {

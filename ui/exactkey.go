@@ -14,7 +14,8 @@ import (
 // exactTimeout limits how long it may take to switch exact mode on. It usually takes about 40 ms.
 const exactTimeout = 30 * time.Second
 
-// exactKey is the key E, which switches exact mode on and off. Before it does so for the first time, it asks the user.
+// exactKey is the key E, which switches exact mode on and off. Before it switches exact mode on for the first time, it
+// asks the user.
 type exactKey struct {
 	// agreed is true if the user has allowed breakpoints in the process's code, by an answer or by the command line.
 	agreed bool

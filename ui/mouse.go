@@ -104,8 +104,7 @@ func onAxis(m *Model, x, y int) bool {
 // key enter.
 func click(m *Model, x, y int) tea.Cmd {
 	cmd, hit := pressAt(m, x, y)
-	// Names of views and keys in the footer act on the first click. A double click therefore counts only inside the
-	// page.
+	// Names of views and of keys act on the first click. A double click therefore counts only inside the page.
 	body := pageArea(m)
 	selects := scene.Inside(body, x, y) && y > body.Y
 	if m.Page == scene.PageLive {

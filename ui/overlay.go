@@ -28,8 +28,8 @@ func overlayKeys() (out [widget.NumOverlays]scene.KeyMap) {
 	return out
 }
 
-// overKeys are the global keys that keep their meaning while an overlay is open. Any other global key closes the
-// overlay first.
+// overKeys are the global keys that keep their meaning while an overlay is open. Any key that has no meaning in the
+// overlay first closes it.
 var overKeys = []string{"?", "!", "q", "ctrl+c", "ctrl+l", "ctrl+z"}
 
 // overArea returns the area in which overlays are drawn: all rows except the first and the last.

@@ -17,7 +17,7 @@ const (
 	// nearDelay is the least share of time that a process's threads together must lack a CPU before ddtop reads the
 	// machine's processes. Below it, the finding cpu_starved cannot be raised.
 	nearDelay = .01
-	// firstUseNS is the interval between the first two readings of all processes, in ns: 100 steps of /proc's times.
+	// firstUseNS is the interval between the first two readings of all processes, in ns. /proc counts steps of 10 ms.
 	firstUseNS = 1e9
 	// useNS is the interval between all later readings, in ns. useProcessNS is the time to read one process, in ns.
 	// The pause after a reading is at least useRest times its length, so readings take at most a quarter of a percent

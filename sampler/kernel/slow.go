@@ -190,7 +190,7 @@ func (s *switches) read(dir int, nowNS int64, still func(sinceNS int64) bool, bu
 		b, err := readWhole(dir, name, name, buf)
 		cpu, ok := parseSchedstat(b)
 		if err != nil || !ok {
-			// The thread has ended, or the kernel does not count it. After other errors, the old counters stay.
+			// The thread has ended, or the kernel does not count. After other errors, the old counters stay.
 			if known && !errors.Is(err, ErrGone) {
 				s.seen[tid] = before
 			}

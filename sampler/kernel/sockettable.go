@@ -57,8 +57,8 @@ func (p *peers) fromTable(inode uint64) (sampler.Peer, bool) {
 // network namespace (sock_diag(7)). If ddtop may not ask, it reads the tables /proc/PID/net/{tcp,tcp6,udp,udp6,unix}.
 // This can take milliseconds, so do not call it from the sampling goroutine. It may be called at any rate. It searches
 // only if a socket, or the program at its other end, needs a name. It does so at most every 5 s, and less often if
-// there are many sockets. It returns the number of named sockets. nowNS is CLOCK_MONOTONIC. If ctx ends during the
-// search for listeners, the next call starts that search again.
+// there are many sockets. It returns how many it has named. nowNS is CLOCK_MONOTONIC. If ctx ends during the search for
+// listeners, the next call starts that search again.
 func (t *Tasks) ResolveSockets(ctx context.Context, nowNS int64) (named int, err error) {
 	return t.peers.resolve(ctx, nowNS)
 }

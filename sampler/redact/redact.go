@@ -297,8 +297,8 @@ func (r *Redactor) Peer(p sampler.Peer) sampler.Peer {
 	return p
 }
 
-// address returns a pseudonym for the address of one end of a socket. It keeps the loopback addresses and "any
-// address", because they are the same on every machine.
+// address returns a pseudonym for the address of one end of a socket. It keeps 127.0.0.1, ::1 and "any address",
+// because they are the same on every machine.
 func (r *Redactor) address(kind sampler.PeerKind, address string) string {
 	if address == "" {
 		return ""

@@ -9,8 +9,8 @@ import (
 )
 
 // believedReadings is how many readings in a row must show the same unlikely call before ddtop believes it. One tick
-// makes fewer readings (maxStackTries). A reading can slow the program down, so that the program's loop keeps in step
-// with it.
+// makes fewer readings (maxStackTries), because a reading can slow the program down, so that the program's loop keeps
+// in step with it.
 const believedReadings = 8
 
 // outOfStepRanges is how many useless ranges are read at most between two copies, to pass time. Each takes about 100

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// TestExactReadingKnowsItsSlots: an exact reading (readExact) finds where each frame that it reads is on the VM stack,
-// however deep the thread's last stack was. This also holds for a stack whose middle is cut out.
+// TestExactReadingKnowsItsSlots: with ZJIT, an exact reading (readExact) finds the slots of all frames that it reads,
+// whatever the depth of the thread's last stack was. This also holds for a stack whose middle is cut out.
 func TestExactReadingKnowsItsSlots(t *testing.T) {
 	m := wordMemory{}
 	r := zjitReader(m)

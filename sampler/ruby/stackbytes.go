@@ -61,7 +61,7 @@ func (r *stackReader) countStacks() {
 	r.stackBytes, r.cutAt = sum, max(sum, r.maxStackBytes)
 }
 
-// deepenStacks lets more frames of each stack be read again, if there are few enough threads now.
+// deepenStacks lets ddtop read more frames of each stack when few threads are left.
 func (r *stackReader) deepenStacks() {
 	r.countStacks()
 	if r.stackBytes < r.maxStackBytes/8 && r.maxDepth < r.fullDepth {

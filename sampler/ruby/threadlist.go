@@ -131,8 +131,8 @@ type thread struct {
 	// must read the thread.
 	met    tickNumber
 	wanted readNumber
-	// readIn is the last tick in which buf was read. The thread counts as taking part in the scheduling until hotUntil,
-	// and then less often until warmUntil. Both are in ns.
+	// readIn is the last tick in which buf was read. Every lock tick reads the thread until hotUntil. After that, until
+	// warmUntil, every stack tick and one in warmTurns lock ticks read it. Both times are in ns.
 	readIn              tickNumber
 	hotUntil, warmUntil int64
 	// movedNS is when the thread was last seen to hold the GVL or to enter the queue, in ns.

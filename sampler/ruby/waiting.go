@@ -34,8 +34,8 @@ const (
 	waitingBytes = 16 << 20
 	// waitingBatch is the number of fibers that one call reads, searchBatch the number of heap pages of one step.
 	waitingBatch, searchBatch = 16, 8
-	// maxHotPages bounds the hot pages: heap pages in which fibers were found. hotBatch of them are searched before
-	// each round.
+	// maxHotPages bounds the hot pages: heap pages in which fibers were found. They are searched first: hotBatch of
+	// them before each round.
 	maxHotPages, hotBatch = 64, 16
 	// maxFilling limits how many pages that Ruby fills with new objects are noted. A round searches them first.
 	maxFilling = 48

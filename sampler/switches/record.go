@@ -111,8 +111,8 @@ type Worked interface {
 	ID() sampler.WorkID
 }
 
-// sends are the system calls that can wake another thread, but do not wait for that thread. Each has a time in ns: how
-// long before it loses its CPU to the woken thread, the caller gives the GVL away.
+// sends are the system calls that can wake another thread, but do not wait for that thread. Each has a time in ns: the
+// caller gives the GVL away this long before it loses its CPU to the woken thread.
 var sends = map[string]int64{"sendto": sendNS, "sendmsg": sendNS, "sendmmsg": sendNS, "write": writeNS,
 	"writev": writeNS, "futex": writeNS}
 

@@ -223,8 +223,8 @@ func (sc *Scene) RequestOf(id sampler.ThreadID) string {
 	return canvas.Clean(EndpointName(w.Kind, w.Endpoint))
 }
 
-// Asks describes the statement that a thread currently sends to a database or service, and the exception that it
-// handles: "SELECT orders WHERE id = ?", "handling IOError".
+// Asks describes the statement that a thread sends to a database or service, and the exception that it handles, at the
+// moment on the screen: "SELECT orders WHERE id = ?", "handling IOError".
 func (sc *Scene) Asks(at sampler.Serving) string {
 	s := canvas.Clean(sc.Dict.Statement(at.Statement))
 	if e := canvas.Clean(sc.Dict.Exception(at.Exception)); e != "" {

@@ -72,9 +72,9 @@ const (
 	// momentNS is how much history before a moment is read, in ns, to find out what each thread did at this moment.
 	// During this time every thread's stack was read at least once. It is short enough to be read at a key press.
 	momentNS = int64(300e6)
-	// nearNS is used because Moment returns a copy of the last sample before the moment. It copies only the samples in
-	// the last nearNS, because copying every sample would double the cost. nearNS is longer than the usual time from
-	// the last sample to the moment.
+	// Moment returns a copy of the last sample before the moment. It copies only the samples in the last nearNS,
+	// because copying every sample would double the cost. nearNS is longer than the usual time from the last sample to
+	// the moment.
 	nearNS = int64(10e6)
 	// maxMomentAgeNS limits how old the last sample before a moment may be, in ns. If it is older, Moment returns
 	// nothing.

@@ -274,8 +274,7 @@ const (
 
 // WaitEvent is one wait for the GVL.
 type WaitEvent struct {
-	// EndNS is when the wait ended. LenNS is the most likely length of the wait. It is not exactly known, but is
-	// between LeastNS and MostNS.
+	// EndNS is when the wait ended. LenNS is its likely length, between LeastNS and MostNS.
 	EndNS, LenNS    int64
 	LeastNS, MostNS int64
 	// HandNS, NoCPUNS, First and Last have the values of HandoverNS, NoCPUNS, FirstHolder and LastHolder of gvl.Wait.

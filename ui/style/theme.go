@@ -59,8 +59,8 @@ type Theme struct {
 	Letters bool
 }
 
-// In16 returns the theme for a terminal with 16 colours. Each of the seven important states has a colour that nothing
-// else has. Colours are not mixed, because a weak green would become black.
+// In16 returns the theme for a terminal with 16 colours. Each of the seven important states has one of these colours,
+// which no other state has. Colours are not mixed, because a weak green would become black.
 func (t Theme) In16() Theme {
 	t.Flat = true
 	for s, rgb := range map[gvl.State]uint32{gvl.Running: 0x008000, gvl.Waiting: 0xFF0000, gvl.GC: 0xFFFF00, gvl.Stalled: 0x800080,

@@ -54,8 +54,8 @@ func (l *List[R, K]) Move(by Step) {
 	*l.Cursor = l.Rows[l.At].ID()
 }
 
-// Settle makes sure that a row has the cursor. If the row with the cursor is gone, it selects the row that has the same
-// index now.
+// Settle makes sure that a row has the cursor. If no row has it, for example because the row is gone, it selects the
+// row at the cursor's last index.
 func (l *List[R, K]) Settle() {
 	if len(l.Rows) > 0 && l.Index() < 0 {
 		l.At = min(l.At, len(l.Rows)-1)

@@ -63,8 +63,8 @@ type lane struct {
 	Own    bool  // true if the cells have another time span than the threads' totals
 }
 
-// BuildRows makes the list of rows. It opens one group after the other, until the list would have more than budget
-// rows. If the user has opened or closed a group, the group stays as it is.
+// BuildRows makes the list of rows. It opens groups in their order, each only if the list then has at most budget rows.
+// If the user has opened or closed a group, the group stays as it is.
 func (v *Timeline) BuildRows(threads scene.Threads, budget int) {
 	v.Threads = threads
 	names := make([]string, len(v.Threads))

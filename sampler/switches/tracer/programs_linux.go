@@ -352,8 +352,8 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 		asm.Mov.Imm(asm.R1, 0).WithSymbol("no poll"))
 	ins = append(ins, b.findWork()...)
 	ins = append(ins, b.emit(append(b.copyWork(), b.copyStack(kind)...)...)...)
-	// The program comes here if there is no memory for the thread's kept data, or if another program is changing the
-	// data just now. Then the record counts as lost.
+	// The program comes here if there is no memory for the thread's kept data, or if the data is being changed just
+	// now. Then the record counts as lost.
 	return append(ins,
 		asm.Mov.Imm(asm.R1, 1).WithSymbol("not stored"),
 		asm.Mov.Reg(asm.R2, asm.R8), asm.Add.Imm(asm.R2, targetLost), asm.StoreXAdd(asm.R2, asm.R1, asm.DWord),
@@ -399,8 +399,8 @@ func (b *builder) copyStack(kind switches.Kind) asm.Instructions {
 }
 
 // emit emits instructions that put the record into the ring, and count it in the target in R8. Then they run the
-// instructions in the parameter then. At last they count the time that all of this took. The instructions in then must
-// keep R8.
+// instructions in the parameter then. Last, they count the record's cost: the time since it was begun. The instructions
+// in then must keep R8.
 func (b *builder) emit(then ...asm.Instruction) asm.Instructions {
 	add := func(place int16, ins ...asm.Instruction) asm.Instructions {
 		return append(ins, asm.Mov.Reg(asm.R2, asm.R8), asm.Add.Imm(asm.R2, int32(place)), asm.StoreXAdd(asm.R2, asm.R1, asm.DWord))

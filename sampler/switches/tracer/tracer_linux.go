@@ -292,7 +292,8 @@ func (f *Feed) Quiet() bool {
 }
 
 // MayHaveLost reports whether records may have been lost between the last Counts and the last Drain. It makes no system
-// call. It only checks whether the ring was ever full, because a ring that was never full has lost no record.
+// call: it checks whether the ring may have been full, or records were dropped. A ring that was never full has lost no
+// record.
 func (f *Feed) MayHaveLost() bool {
 	f.t.mu.Lock()
 	defer f.t.mu.Unlock()

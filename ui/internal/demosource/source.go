@@ -25,7 +25,7 @@ type Options struct {
 	HogAfter time.Duration
 	// Length is how long the target lives. Zero means a minute.
 	Length time.Duration
-	// Realtime makes Run emit the samples at their own times. Without it, Run emits them as fast as possible.
+	// Realtime makes Run emit the samples in real time. Without it, Run emits them as fast as possible.
 	Realtime bool
 	// ExtraNames are threads that only sleep.
 	ExtraNames []string

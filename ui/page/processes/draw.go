@@ -296,7 +296,7 @@ func (p *Page) programs() string {
 // maxPrograms limits the number of program names in the head line.
 const maxPrograms = 4
 
-// done reports whether no process is being sampled, because all have ended.
+// done reports whether no process is sampled now, because sampling has ended for all of them.
 func (p *Page) done() bool {
 	for i := range p.rows {
 		if p.rows[i].state == processRuns && !p.rows[i].Of.Store.State().Done {

@@ -127,7 +127,8 @@ func (p *Page) Leads(opened bool) *scene.Member {
 	return slices.MinFunc(rows, worse).Of
 }
 
-// Follow selects the process that is shown in the table. If the row of all processes is selected, Follow does nothing.
+// Follow selects, in the table, the process that is shown. If the row of all processes is selected, Follow does
+// nothing.
 func (p *Page) Follow(shown *scene.Member) {
 	if *p.Table.Cursor != (processKey{}) {
 		*p.Table.Cursor = processKey{Of: shown}

@@ -82,7 +82,7 @@ func (p *Page) zoomClose(h scene.Host, d int) bool {
 	return true
 }
 
-// ShowWait freezes the screen, zooms to a wait for the GVL, and puts the cursor at the beginning of the wait.
+// ShowWait freezes the screen with a wait for the GVL in its middle, and puts the cursor at the beginning of the wait.
 func (p *Page) ShowWait(h scene.Host, e *store.WaitEvent) {
 	h.Showing().Freeze()
 	p.CursorNS, p.Close = max(e.FromNS(), h.Showing().OldestNS), closeView{}

@@ -35,8 +35,8 @@ type Page struct {
 	now      *widget.Now
 	// CursorNS is the instant under the cursor. It is zero if there is no cursor.
 	CursorNS int64
-	// Fine is the timeline with shorter columns than usual. It is shown while the screen is frozen at a short time.
-	// asked is the time range for which Fine was last requested.
+	// Fine is the timeline with shorter columns than usual. It is shown while the screen is frozen and shows only a
+	// short time. asked is the time range for which Fine was last requested.
 	Fine  store.Fine
 	asked store.FineRange
 	// Close is a view of a short time in which every change of the GVL is known. When the user zooms in far enough, it

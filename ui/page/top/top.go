@@ -387,8 +387,8 @@ func (p *Page) nothing(sc *scene.Scene) string {
 	return ""
 }
 
-// beforeOf returns the rows' weights in the other recording, by their labels. They are scaled to the length of this
-// recording. It is nil if nothing is compared.
+// beforeOf returns the rows' weights in the other recording, by their labels. They are scaled to the length of the time
+// on the screen. It is nil if nothing is compared.
 func (p *Page) beforeOf(sc *scene.Scene) map[string]topBefore {
 	v := p.Flame
 	if v.BaseKind != widget.AgainstBase || v.Filter != "" {

@@ -169,8 +169,9 @@ func TestTableIsRebuilt(t *testing.T) {
 }
 
 // TestFreedRecords changes the tracer's table or a record after the records were read. Ruby does so when it frees an
-// object and makes another one in its place. confirm must then not find the same record again. Freed memory can keep
-// the content of a record for long: TestPlacesOfMoving met a few such records among millions.
+// object and makes another one in its place. confirm must then not find the same record again. It must still find a
+// record if only the table around it changed. Freed memory can keep the content of a record for long:
+// TestPlacesOfMoving met a few such records among millions.
 func TestFreedRecords(t *testing.T) {
 	const power, bound, generation = 20, 4, 7
 	entries := func(hash uint64) []byte {

@@ -138,8 +138,8 @@ func (d *Decoder) linked(raw *Stack, i int, caller *frameWork) (bool, error) {
 	return ok, err
 }
 
-// encloses checks a block's frame i. The code around the block must have a frame outward of it, at the environment that
-// the block's environment names. If that environment is not on the stack, or too far away, encloses returns true.
+// encloses reports whether the code around the block of frame i has a frame outward of it, at the environment that the
+// block's environment names. It also returns true if that environment is not on the stack, or too far away.
 func (d *Decoder) encloses(raw *Stack, i int) bool {
 	fs := d.o.FrameSize
 	frame := func(i int) []byte { return raw.Frames[i*fs:] }

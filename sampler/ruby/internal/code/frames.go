@@ -24,7 +24,7 @@ type frameRules struct {
 	// cTrace is true if code with the C_TRACE attribute is shown like a C function (3.4).
 	cTrace bool
 	// internalAsC is true if code whose path begins with <internal: is shown like a C function (4.0 and later). If
-	// several such frames and C functions follow each other, only the outermost such frame is shown.
+	// several such frames and C functions follow each other, those inward of the outermost such frame are left out.
 	internalAsC bool
 	// rescueHidesCaller is true if a backtrace leaves out the frame of the code with a rescue or ensure while the
 	// rescue or ensure runs. The frame of the rescue or ensure represents it (3.4 and later).

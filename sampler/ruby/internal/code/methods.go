@@ -29,7 +29,7 @@ const (
 const (
 	// envLocal is set in the flags of the outermost environment of a method.
 	envLocal = 2
-	// envEscaped marks an environment that has moved to the heap. Its address then stays the same.
+	// envEscaped marks an environment that has moved to the heap. There it does not change.
 	envEscaped = 4
 	// maxEnvs limits the environments on the walk from a block's environment outward to the environment of its method.
 	maxEnvs = 256

@@ -43,7 +43,7 @@ func (o *Operands) Names(id uint64) bool {
 
 // Operands reads what the code of an iseq refers to. Call it within Objects.Read. It treats each word of the code as a
 // possible operand. Some words are addresses of instructions. They do no harm, because the machine code there does not
-// look like the data of a call.
+// look like a method's ID.
 func (d *classifier) Operands(iseq attach.Address, into *Operands) error {
 	into.Calls, into.Constants, into.words = into.Calls[:0], into.Constants[:0], into.words[:0]
 	into.globals, into.places, into.blocks = into.globals[:0], into.places[:0], into.blocks[:0]
@@ -102,7 +102,8 @@ func (d *classifier) operand(at uint64, into *Operands) error {
 	return err
 }
 
-// isBlock reports whether a word is the first word of an iseq. A word of code that refers to an iseq refers to a block.
+// isBlock reports whether a word is the first word of an iseq. If code refers to a block, it refers to the block's
+// iseq.
 func isBlock(word uint64) bool {
 	return word&(heap.TypeMask|imemoKind) == heap.TypeImemo|imemoISeq<<imemoShift
 }

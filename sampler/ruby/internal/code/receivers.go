@@ -10,8 +10,8 @@ import (
 
 const (
 	// firstLocal is the smallest distance of a local variable from the environment's pointer, in words
-	// (VM_ENV_DATA_SIZE, vm_core.h). A word of the code below maxDistance is such a distance. Larger words are IDs of
-	// variables or addresses.
+	// (VM_ENV_DATA_SIZE, vm_core.h). A word of the code below maxDistance counts as such a distance. IDs of variables
+	// are larger.
 	firstLocal, maxDistance = 3, 1 << 8
 	// maxBlocks limits how deep blocks within blocks are followed. maxCodes limits how many pieces of code one call of
 	// Receivers reads.

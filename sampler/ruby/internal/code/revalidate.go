@@ -209,8 +209,8 @@ func (d *loader) tryAgain(v *validity) bool {
 // Revalidate informs the Decoder about the progress of the target's garbage collector. Call it once per tick, before
 // Decode. nowNS is CLOCK_MONOTONIC in ns. If objects may have been freed or moved since the last tick, cached entries
 // are compared with memory again. Recently used entries are compared in one batch while the collector rests. Others are
-// compared when they next occur on a stack. If nothing may have been freed or moved, Revalidate reads nothing. The
-// error means that the target cannot be read.
+// compared when they next occur on a stack. If nothing may have been freed or moved, Revalidate reads only $LOAD_PATH,
+// once a second. The error means that the target cannot be read.
 func (d *validator) Revalidate(nowNS int64, gc sampler.GC) error {
 	d.Objects.SetGC(gc)
 	age := nowNS - d.checkedNS

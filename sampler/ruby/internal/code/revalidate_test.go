@@ -127,7 +127,8 @@ func changeNames(t *testing.T, d *Decoder, mem *memtest.Edited, collect, use fun
 	}
 }
 
-// TestRevalidateOnlyWhenDue counts reads. Revalidate must read nothing while no object can have been freed or moved.
+// TestRevalidateOnlyWhenDue counts reads. While no object can have been freed or moved, Revalidate must read nothing
+// but the load path.
 func TestRevalidateOnlyWhenDue(t *testing.T) {
 	goldens := loadGoldens(t)
 	g := goldens[len(goldens)-1]

@@ -51,7 +51,7 @@ func decodeText(b []byte, encoding int) string {
 	next := decodeByte
 	switch encoding {
 	case encUTF8, encUTF8Mac, encBinary, encUSASCII:
-		// A file name that is marked as binary is mostly UTF-8.
+		// Most file names that are marked as binary are UTF-8.
 		if utf8.Valid(b) {
 			return string(b)
 		}

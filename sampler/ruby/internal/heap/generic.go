@@ -181,7 +181,8 @@ func (o *variables) ivarsOfClass(addr attach.Address, flags uint64) (ivars, erro
 	return ivars{kind: uint64(id), slots: attach.Address(w)}, err
 }
 
-// tableLookup returns the record of an st_table whose keys are numbers. It hashes the key as st.c does.
+// tableLookup returns the record that an st_table has for key. The keys of the table are numbers. tableLookup hashes
+// the key as st.c does.
 func (o *variables) tableLookup(table attach.Address, key uint64) (record uint64, ok bool, err error) {
 	p := o.places
 	head, err := o.View.Bytes(table, max(p.tableStart, p.tableBound, p.tableEntries, p.tableBins)+8)

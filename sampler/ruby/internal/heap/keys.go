@@ -18,8 +18,8 @@ type keyHash struct{ hash, typ uint64 }
 // keyCache caches the texts of Strings and Symbols that are keys of Hashes.
 //
 // The collector can free a key and put another object at its address. So a cached key is checked by its hash, which is
-// next to the key in the table. The hash of a String is made from its text (docs/internals/objects.md#tables). Only in
-// a table that compares keys by identity, the hash is made from the key's address. Such a hash proves nothing about the
+// next to the key in the table. The hash of a String is made from its text (docs/internals/objects.md#tables). But a
+// table that compares keys by identity makes the hash from the key's address. Such a hash proves nothing about the
 // text, so the cached text is valid only until the next collection. keyCache learns which type of table makes hashes
 // from texts. Only in such tables can one address have two hashes, or two addresses the same hash.
 type keyCache struct {

@@ -9,8 +9,7 @@ import (
 )
 
 const (
-	// maxShapes limits how many shapes are followed from one object. Each shape adds one instance variable to its
-	// parent's variables.
+	// maxShapes limits how many shapes are followed from one object. There is a shape for each instance variable.
 	maxShapes = 1 << 14
 	// maxKeptShapes bounds the cache of shapes, in entries.
 	maxKeptShapes = 1 << 14
@@ -25,7 +24,7 @@ const (
 // errNoShapes means that the shapes were not found because the library is stripped.
 var errNoShapes = errors.New("the shapes of this Ruby were not found")
 
-// shape describes a shape of objects. A shape has its parent's instance variables and adds one more
+// shape describes a shape of objects: the instance variable that it adds to its parent's variables
 // (docs/internals/objects.md#shapes).
 type shape struct {
 	typ    uint64

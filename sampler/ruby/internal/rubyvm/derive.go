@@ -61,8 +61,8 @@ func cachePath(folder, buildID string) string {
 	return filepath.Join(folder, "v"+cacheVersion, buildID+".json")
 }
 
-// readCached reads a table from the cache. It refuses files that another user could have written. With sudo, HOME may
-// be the folder of another user.
+// readCached reads a table from the cache. It refuses files that another user could have written, because with sudo,
+// HOME may be another user's folder.
 func readCached(path, version, machine string) (*layout.Table, error) {
 	if path == "" {
 		return nil, os.ErrNotExist

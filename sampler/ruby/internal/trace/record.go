@@ -19,8 +19,8 @@ const (
 const rootAttribute = "datadog.local_root_span_id"
 
 // recordSpanOf returns the span in a record. The record's attributes must have been read completely or not at all. It
-// returns the zero Span if the record is invalid. root is the number of the attribute rootAttribute in records, or -1
-// if it has none.
+// returns the zero Span if the record is invalid. root is the number by which the record's attributes refer to
+// rootAttribute, or -1 if there is no such number.
 func recordSpanOf(record []byte, root int) Span {
 	if record[recordValid] != 1 || allZero(record[:recordSpan]) {
 		return Span{}

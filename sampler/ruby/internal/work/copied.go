@@ -123,8 +123,8 @@ func (f Copies) Take(c *Copied) (id sampler.WorkID, early bool) {
 	return t.id, f.routed && t.guessed
 }
 
-// Unnamed returns the request to which a copied environment belongs, without reading the target. It is for a copy that
-// Take could not check, or for which Take had no time. If the request is new, it has no name until a sample reads its
+// Unnamed returns the request to which a copied environment belongs, without reading the target. It is for a request
+// that Take could not read, or for which Take had no time. A new request has no name until a sample reads its
 // environment.
 func (f Copies) Unnamed(c *Copied) sampler.WorkID {
 	t := c.task

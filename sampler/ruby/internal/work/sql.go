@@ -204,8 +204,8 @@ func (n *normalizer) word() {
 	n.emit(w)
 }
 
-// plainName reports whether a word can be a name that a programmer has chosen. It must be ASCII, not long, and not
-// mostly digits, as tokens are.
+// plainName reports whether a word can be a name that a person has chosen. It must be ASCII, not long, and not mostly
+// digits, as tokens are.
 func plainName(w string) bool {
 	if len(w) > 63 {
 		return false

@@ -12,8 +12,8 @@ const (
 	// identityWords is how many values identify a task. They are values in a request's environment or a job's Hash, and
 	// distinguish it from other tasks.
 	identityWords = 7
-	// identityText is the index of the identity word that is a checksum of a text. The other words are addresses of
-	// objects. The checksum is needed because a later task can have objects at the same addresses.
+	// identityText is the index of the identity word that is a checksum of a text. It is needed because another task
+	// can later get the address of the text's object.
 	identityText = identityWords - 1
 )
 
@@ -178,7 +178,7 @@ func (f *Finder) seen(t *task, nowNS int64) {
 	}
 }
 
-// end forgets a task that has ended. It is not called for a task whose fiber is only suspended.
+// end forgets a task that its thread has left. It is not called for a task whose fiber is only suspended.
 func (f *Finder) end(t *task) {
 	if f.tasks[t.key] == t {
 		delete(f.tasks, t.key)

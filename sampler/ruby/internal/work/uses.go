@@ -18,7 +18,7 @@ const (
 	// in ns. usedNS is how long a thread counts as a user of a Queue after ddtop last saw its code use the Queue, in
 	// ns.
 	usesNS, usedNS = int64(3e9), listsNS
-	// grownItems and grownNS are when ddtop begins to search for the code that uses a Queue: it must have grown by
+	// grownItems and grownNS say when ddtop begins to search for the code that uses a Queue: it must have grown by
 	// grownItems elements, for grownNS.
 	grownItems, grownNS = 10, int64(1e9)
 )
@@ -80,7 +80,7 @@ func (l *lists) growthOf(v uint64) *growth {
 }
 
 // noteUses searches the frames of a thread for code that puts elements into a growing Queue, or takes elements from it.
-// Such code has the Queue in a variable or constant, and calls one of the methods putting or taking. For Arrays,
+// Such code has the Queue in a variable or constant, and calls a method that is in putting or taking. For Arrays,
 // noteArrays finds code that takes elements. It is more exact, because it uses the receiver of the call.
 func (f *Finder) noteUses(id sampler.ThreadID, now int64) {
 	l := &f.lists
