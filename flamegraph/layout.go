@@ -12,7 +12,8 @@ const (
 	CellAncestor
 	// cellMore represents Count siblings that are too narrow to be drawn.
 	cellMore
-	// CellBlank is an empty part of a row. It is below the own weight of the node above, or behind the end of a row.
+	// CellBlank is an empty part of a row. It is below the own weight of the node above, or below a cell that is not a
+	// node.
 	CellBlank
 )
 
@@ -87,7 +88,8 @@ type part struct {
 	w     int
 }
 
-// next lays out the row below the row above. drawn is false if the new row has no node that is a column wide.
+// next lays out the row below the row above. drawn is false if neither a node nor a cellMore has a column in the new
+// row.
 func (l *layouter) next(above []Cell, width int) (row []Cell, drawn bool) {
 	row = make([]Cell, 0, len(above)+4)
 	x := 0

@@ -96,7 +96,7 @@ func TestNamesHaveALimit(t *testing.T) {
 
 // TestRouteOfOthers: a request has a path, but its route never became known. If all other requests with this path have
 // the same route, the request gets this route too. Its weights from before that move to the route. If there are two
-// routes, such requests keep a name of their own.
+// routes, such requests get their own name back.
 func TestRouteOfOthers(t *testing.T) {
 	dict := sampler.NewDictionary()
 	r := newRolling(t, 60e9, 0)

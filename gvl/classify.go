@@ -69,8 +69,7 @@ type Classifier struct {
 	unfair bool
 }
 
-// NewClassifier returns a Classifier for the target p. If dict is nil, the Classifier does not use the names of frames
-// and peers.
+// NewClassifier returns a Classifier for the target p. If dict is nil, the Classifier does not use frames and peers.
 func NewClassifier(p sampler.Process, dict *sampler.Dictionary) *Classifier {
 	c := &Classifier{proc: p, dict: dict, hints: hintTable{dict: dict}, table: listed.New[episode](), unfair: unfairQueue(p.RubyVersion)}
 	c.heldAnswerNS = minHeldAnswerNS
@@ -205,9 +204,9 @@ func ractorIndex(s *sampler.Sample, id sampler.RactorID, hint int) int {
 	return -1
 }
 
-// unchanged reports whether a thread without the GVL is still in its last state for the same reason. Most threads are
-// in most samples, so this test saves most of the work at a lock tick. It is not used at stack ticks: they bring new
-// answers of the kernel, so each thread is classified again.
+// unchanged reports whether a released thread is still released for the same reason. This is true of most threads in
+// most samples, so it saves most of the work at a lock tick. It is not used at stack ticks: they bring new answers of
+// the kernel, so each thread is classified again.
 func (c *Classifier) unchanged(s *sampler.Sample, t *sampler.Thread, i, ri int, e *episode) bool {
 	return ri >= 0 && t.Bits&(sampler.BitQueued|sampler.BitLinked) == 0 && c.owners[ri].place != i &&
 		!c.named(t.ID, &s.Ractors[ri]) && evidenceOf(t) == e.seen

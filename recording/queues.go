@@ -27,7 +27,7 @@ func checkQueues(q *sampler.Queues) error {
 	return nil
 }
 
-// used reports whether it is known which threads use a Queue.
+// used reports whether a thread is known to use a Queue.
 func used(l sampler.List) bool { return len(l.Putters)+len(l.Takers) > 0 }
 
 // isArray reports whether a List is a Ruby Array.

@@ -104,8 +104,8 @@ func (w *Writer) Live(on bool) { w.live = on }
 // Lost returns the number of samples that were dropped while Live was on.
 func (w *Writer) Lost() uint64 { return w.lost }
 
-// Unwritten returns ErrSlow with the number of samples that are missing in the file. It is for a caller that no more
-// waits for Close.
+// Unwritten returns ErrSlow with the number of samples that are missing in the file. It is for a caller that stops
+// waiting for Close.
 func (w *Writer) Unwritten() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// Child is a process below the processes that the user named: a child, or a child of a child. Times are in RFC 3339.
+// Child is a process that ddtop found below the processes that the user named. Times are in RFC 3339.
 type Child struct {
 	PID    int    `json:"pid"`
 	Parent int    `json:"parent"`

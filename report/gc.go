@@ -42,8 +42,7 @@ type StatGCTrigger struct {
 	Probable uint64 `json:"probable"`
 }
 
-// StatGCPayer is code whose thread was inside the collector for NS. Share (0 to 1) is NS divided by the time of all
-// payers.
+// StatGCPayer is code whose thread was inside the collector for NS. Share (0 to 1) is NS divided by all such time.
 type StatGCPayer struct {
 	StatCode
 	NS    int64   `json:"ns"`

@@ -52,8 +52,8 @@ type StatEvidence struct {
 	Native *string `json:"native"`
 }
 
-// StatBlame divides the time that all threads waited for the GVL by what held the GVL meanwhile. Times are added up
-// over the waiting threads: two threads that wait for 1 ns count 2. TotalNS = NobodyNS + OtherNS + RunningNS +
+// StatBlame divides the time that all threads waited for the GVL by what held the GVL meanwhile. Times are in ns, added
+// up over the waiting threads: two threads that wait for 1 ns count 2. TotalNS = NobodyNS + OtherNS + RunningNS +
 // StalledNS + GCNS.
 type StatBlame struct {
 	TotalNS int64 `json:"total_ns"`

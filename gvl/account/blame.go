@@ -22,8 +22,8 @@ const (
 	blameBuckets   = MaxBlameWindowNS/blameBucketNS + 1
 )
 
-// BlameEntry is waiting time charged to one holder of the GVL, added up over the waiting threads: if 2 threads wait for
-// 1 s, it is 2 s.
+// BlameEntry is waiting time charged to one holder of the GVL, in ns, added up over the waiting threads: if 2 threads
+// wait for 1 s, it is 2 s.
 type BlameEntry struct {
 	// Thread, Stack and Kind are the holder, its stack, and how it held the GVL (Running, GC or Stalled). If an entry
 	// is a group of charges, they come from the largest charge of the group.
@@ -52,8 +52,8 @@ const (
 	ByFrame
 )
 
-// BlameReport is the time that threads waited for the GVL in a period, added up over the threads, and its causes.
-// TotalNS is the sum of NobodyNS, OtherNS and the NS of all causes. Entries has only the largest causes.
+// BlameReport is the time that threads waited for the GVL in a period, in ns, added up over the threads, and its
+// causes. TotalNS is the sum of NobodyNS, OtherNS and the NS of all causes. Entries has only the largest causes.
 type BlameReport struct {
 	TotalNS int64
 	// NobodyNS is the waiting time in which no thread held the GVL (mostly hand-over), or the holder was stopped from

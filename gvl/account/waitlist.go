@@ -13,8 +13,8 @@ import (
 // maxLongestWaits is how many waits a waitList keeps.
 const maxLongestWaits = 100
 
-// waitList keeps the single waits of a run with the largest MostNS. At a gap in the samples, a wait counts as ended
-// (Wait.Cut).
+// waitList keeps the single waits for the GVL of a run with the largest MostNS. At a gap in the samples, a wait counts
+// as ended (Wait.Cut).
 type waitList struct {
 	// top is a heap. The shortest wait is at its root.
 	top []gvl.Wait

@@ -29,8 +29,8 @@ const (
 	MaxFrames = 200
 )
 
-// Frames iterates over a stack's frames, beginning with the innermost. It stops after most frames. With each frame it
-// yields the part of the stack from the outermost frame to this frame.
+// Frames iterates over a stack's frames, beginning with the innermost. It stops after the number of frames in most.
+// With each frame it yields the part of the stack from the outermost frame to this frame.
 func Frames(dict *sampler.Dictionary, stack sampler.StackID, most int) iter.Seq2[sampler.StackID, sampler.Frame] {
 	return func(yield func(sampler.StackID, sampler.Frame) bool) {
 		for depth := 0; dict != nil && stack != 0 && depth < most; depth++ {

@@ -24,9 +24,9 @@ type Told struct {
 // plan chooses the advice for the findings of one process.
 func plan(list []Finding) { PlanTogether(Told{List: list}) }
 
-// PlanTogether chooses the advice of all findings and sets Next. No two pieces of advice contradict each other, in one
-// process or in several processes of one program. Advice about a shortage on the machine limits that for all programs.
-// If a finding's first advice does not fit, its next one is tried. Active findings choose before ended ones.
+// PlanTogether sets Next of all findings. No two pieces of advice contradict each other, neither in one process nor
+// among the processes of one program. Advice about a shortage of the whole machine limits the advice for all programs.
+// If a finding's first advice does not fit, it gets the next one that does. Active findings choose before ended ones.
 func PlanTogether(all ...Told) {
 	var p planned
 	for _, t := range all {

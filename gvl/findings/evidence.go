@@ -105,7 +105,7 @@ type watch struct {
 	stackNS int64 // when the stack last changed
 	// moved is set if ddtop saw the thread come to stack, from another stack or back to it.
 	moved bool
-	// listens is true if the thread waits on a connection for a request, not for an answer (sampler.Kernel.Listens).
+	// listens is true if the thread waits on a connection, but not for an answer (sampler.Kernel.Listens).
 	listens bool
 	// began is set if ddtop saw the state begin. timed is set if the wait has a time limit.
 	began, timed bool

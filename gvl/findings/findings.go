@@ -64,7 +64,7 @@ type Finding struct {
 	// advice has the alternatives for Next (plan). steady is Explains, but changes only in steps of explainsBand.
 	advice []advice
 	steady float64
-	// ownCPU is set if the process lacks CPU time because it uses most of the machine's CPU time itself.
+	// ownCPU is set if the process lacks CPU, and uses most of the machine's CPU time itself.
 	ownCPU bool
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // TestFullCollections: there is a finding for a full collection that takes 300 ms, or marks for 200 ms. There is none
-// for a minor collection of this length, for a collection in steps, or for one that the program started itself.
+// for a minor collection of this length, for a collection in steps, or for one whose time the program chose.
 func TestFullCollections(t *testing.T) {
 	const full, ms = sampler.GCMajorByOldGen | sampler.GCByNewObject, gvltest.MS
 	for _, c := range []struct {

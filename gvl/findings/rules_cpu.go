@@ -14,7 +14,7 @@ import (
 )
 
 // evalGCPressure matches only if the GVL is held for gcMinHeld of the time, and the collector has gcMinWall of it.
-// Otherwise one full collection in ten seconds would raise a finding for a quiet server with little work.
+// Otherwise one full collection in ten seconds would be a finding: it is a large part of a quiet server's work.
 const gcMinHeld, gcMinWall = .10, .05
 
 // evalCPUStarved matches if the container is throttled, or threads that hold the GVL or work without it lack CPU.
@@ -98,9 +98,9 @@ const (
 	heldSigmas = 4
 )
 
-// heldWithoutCPU returns two shares. used is how many CPUs the process used. lacked is a lower bound of the time with
-// the GVL in which Ruby code had no CPU: as if only holders of the GVL used CPUs. At low rates, a sleeping holder can
-// look like one without a CPU. So lacked is zero unless the kernel reports waits for CPUs (PSI).
+// heldWithoutCPU returns two shares. used is how many CPUs the process used. lacked is the least share of the time with
+// the GVL in which Ruby code had no CPU: it assumes that only holders of the GVL used CPUs. At low rates, a sleeping
+// holder can look like one without a CPU. So lacked is zero unless the kernel reports waits for CPUs (PSI).
 func (w *window) heldWithoutCPU() (used, lacked float64) {
 	first, last := &w.firstPr, &w.lastPr
 	span := last.AtNS - first.AtNS

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// loadAdvice says how to avoid that threads load code.
+// loadAdvice says how to keep threads from loading code.
 const loadAdvice = "load the files before threads start: eager_load, or require them at the program's start"
 
 // evalLoadWait matches if a thread waits until another one has loaded a file.

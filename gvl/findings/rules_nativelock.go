@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// evalNobodyHolds matches if threads wait for a lock of C code that no thread of the process holds, so never get it.
+// evalNobodyHolds matches if threads wait, for ever, for a lock of C code that no thread of the process holds.
 func evalNobodyHolds(w *window) hit {
 	lock := w.s.NativeLocks.Lost()
 	var ids []sampler.ThreadID

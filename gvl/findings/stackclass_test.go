@@ -69,8 +69,8 @@ func TestWhereNamesTheProgramsOwnMethod(t *testing.T) {
 	}
 }
 
-// TestBlamedMethodIsTheProgramsOwn: threads spend their time in a library. The finding names the method that calls the
-// library for most of this time. If this is the program's own method, it also names the library's method.
+// TestBlamedMethodIsTheProgramsOwn: threads spend their time in a library. The finding names the method whose calls
+// take most of this time. If this is the program's own method, it also names the library's method.
 func TestBlamedMethodIsTheProgramsOwn(t *testing.T) {
 	for _, c := range []struct {
 		want   string

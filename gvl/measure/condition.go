@@ -177,8 +177,8 @@ func noCondition(word string) error {
 		"(wait_p99>200ms), %s", word, meant, strings.Join(ids, ", "), anyFinding, strings.Join(names, ", "))
 }
 
-// nearest returns the word of a list that is most similar to text. It returns "" if in every word more than a third of
-// the letters differ.
+// nearest returns the word of a list that is most similar to the given word. It returns "" if in every word of the list
+// more than a third of the letters differ.
 func nearest(word string, list []string) string {
 	best, least := "", len(word)/3+1
 	for _, w := range list {
