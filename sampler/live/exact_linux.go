@@ -151,7 +151,7 @@ func (x *witness) saw(s *sampler.Sample, on bool, fromNS int64) {
 // on reports whether the run has not ended.
 func (x *exactRun) on() bool { return x.toNS.Load() == 0 }
 
-// behind returns how long to wait, in ns, until all records up to a time are used. It is 0 if no wait is needed.
+// behind returns how long to wait, in ns, until all records up to a time are used: 0 if they are or never will be.
 func (x *exactRun) behind(ns int64) int64 {
 	if to := x.toNS.Load(); to != 0 && ns > to || ns <= x.fedNS.Load() {
 		return 0
@@ -198,10 +198,12 @@ func (x *exactRun) run() {
 }
 
 // narrow removes the probes of calls that never make a record. If a record is missing, it puts all in again.
+// On a full machine this can take seconds, in which others must be able to fetch records.
 func (x *exactRun) narrow() {
 	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.probes.Narrow(x.to.Checks().Unclosed > 0 && x.counts.Lost == 0)
+	missing := x.to.Checks().Unclosed > 0 && x.counts.Lost == 0
+	x.mu.Unlock()
+	x.probes.Narrow(missing)
 }
 
 // look fetches records, uses the records older than exactBehindNS, and calls limit. Any goroutine may call it.
