@@ -13,8 +13,8 @@ const (
 	// each step takes longer, and so does the whole wait. Otherwise Ask would call a process silent, although ddtop
 	// itself could not run.
 	patienceSteps = 20
-	// starvedSteps is the number of steps that Ask waits in addition if fn computes or waits for a CPU. In this case
-	// the machine causes the delay, not the kernel's locks. With thirty threads for each CPU, a computation of 50 ms
+	// starvedSteps is the number of steps that Ask waits in addition if fn computes or waits for a CPU. Then the delay
+	// does not come from the kernel: fn is not blocked there. With thirty threads for each CPU, a computation of 50 ms
 	// can take seconds.
 	starvedSteps = 20 * patienceSteps
 )

@@ -156,8 +156,8 @@ func helper(mode string) error {
 	return err
 }
 
-// churn runs n threads that wait, and one thread that starts and ends others. After a time one of its threads calls
-// exec, which replaces the program by itself.
+// churn runs n threads that wait, and one thread that starts and ends others. Then a thread other than the main one
+// calls exec, which replaces the program by itself.
 func churn(n int) error {
 	fmt.Println("again")
 	waits := make(chan error)

@@ -163,8 +163,8 @@ func hiddenProcess(pid int, err error) error {
 		Cause: "/proc is mounted with hidepid, which shows a process to those only who may read it"}
 }
 
-// gatherFacts asks the kernel for the facts that explain uses. If a fact cannot be found out, its value is one that
-// forbids nothing.
+// gatherFacts asks the kernel for the facts that explain uses. If a fact cannot be found out, its value is one from
+// which explain concludes nothing.
 func (p *procFolder) gatherFacts() permissionFacts {
 	r := OwnRights()
 	f := permissionFacts{

@@ -358,7 +358,8 @@ func (p *procFolder) fileID(name string) (fileID, error) {
 }
 
 // lost returns ErrGone if an error of reading /proc means that the process has ended since Open. A missing file alone
-// is no proof. The file may belong to a thread that has just ended, while the process continues.
+// is no proof. The file may belong to a thread that has just ended while the process continues, or to a process that is
+// about to end.
 func (p *procFolder) lost(err error) error {
 	if isGone(err) {
 		if gone := p.stillThere(); gone != nil {

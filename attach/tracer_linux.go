@@ -86,7 +86,8 @@ func (t *tracer) run() {
 		}
 		if t.unclean {
 			// Some threads could not be released. The kernel releases them when this OS thread ends. So end at once,
-			// even if the caller still reads: a thread that stops later may hold the GVL while it is stopped.
+			// even if the caller still reads. A thread that has not stopped yet stops when it returns from the kernel,
+			// perhaps while it holds the GVL.
 			return
 		}
 		if !within {
@@ -360,7 +361,8 @@ func (t *tracer) look(x *tracee) bool {
 	return true
 }
 
-// release lets all threads continue. Each gets the signal that was about to be delivered when it stopped.
+// release lets all threads continue. If a signal was about to be delivered to a thread when it stopped, the thread gets
+// this signal now.
 func (t *tracer) release() {
 	for i := range t.list {
 		x := &t.list[i]

@@ -197,9 +197,9 @@ func dumpFrames(dict *sampler.Dictionary, stack sampler.StackID) []report.DumpFr
 // FoldLibraries sets whether WriteText folds frames of libraries (flamegraph.FoldStack). JSON has all frames.
 func (d *Dump) FoldLibraries(on bool) { d.ownOnly = on }
 
-// OnlyEndpoints removes the threads whose request or job has a route or class that match rejects. A thread stays if
-// match accepts one of its suspended fibers. Other suspended fibers are removed, too. If match is nil, nothing is
-// removed. The holders of the GVL and of locks stay in the dump. Call OnlyEndpoints after SetFibers, which adds the
+// OnlyEndpoints removes each thread unless match accepts the route or the class of its request or job. A thread also
+// stays if match accepts one of its suspended fibers. Other suspended fibers are removed, too. If match is nil, nothing
+// is removed. The holders of the GVL and of locks stay in the dump. Call OnlyEndpoints after SetFibers, which adds the
 // fibers.
 func (d *Dump) OnlyEndpoints(match func(name string) bool) {
 	if match == nil {

@@ -27,7 +27,7 @@ type Heap struct {
 	program string
 	// askRows are the rows of code that asked the kernel for memory.
 	askRows []code.Ask
-	// asked is a sentence about the code that asked the kernel for most memory (AskedText).
+	// asked is a sentence about the code that asked the kernel for the most memory (AskedText).
 	asked string
 }
 

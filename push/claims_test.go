@@ -53,7 +53,7 @@ func claimed() map[string]push.Facts {
 	}
 }
 
-// sent returns, as text, what each destination sends for these tags.
+// sent returns, as text, what each destination gets for these tags.
 func sent(t *testing.T, tags push.Tags) map[string]string {
 	t.Helper()
 	p := numbered(t, 0)

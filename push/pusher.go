@@ -25,8 +25,8 @@ type Stats struct {
 	// Refused counts payloads that the destination will never accept. Lost counts three kinds of payloads: those that
 	// came faster than the disk could write, could not be encoded, or were only in memory when ddtop ended.
 	Refused, Lost int64
-	// GivenUp counts payloads that failed too often, or for too long, and were dropped. The destination accepted others
-	// in this time.
+	// GivenUp counts payloads that were dropped because they failed too often while others were accepted, or became too
+	// old.
 	GivenUp int64
 	// LastSent is when the destination last accepted a payload. It is zero if it has accepted none yet. LastError is
 	// empty if the last attempt succeeded.
@@ -113,8 +113,8 @@ func (p *Pusher) Offer(pid int, encode func(Destination) (Payload, error)) {
 	}
 }
 
-// Close tries to send each queued payload once more, and stops. It logs how many payloads were not sent, and how many
-// of these are lost because they are not on the disk. It returns when ctx ends, even if the disk or the network hangs.
+// Close tries to send each queued payload once, and stops. It logs how many payloads were not sent, and how many of
+// these are lost because they are not on the disk. It returns when ctx ends, even if the disk or the network hangs.
 // Callers must not call Add after Close.
 func (p *Pusher) Close(ctx context.Context) {
 	for _, l := range p.lanes {

@@ -145,7 +145,7 @@ func checkTable(t *testing.T, tb *Table) {
 		"rb_iseq_constant_body", "rb_mutex_struct", "rb_monitor", "rb_fiber_struct", "rb_objspace", "heap_page", "st_table",
 		"rb_id_table", "rb_classext_struct",
 	} {
-		// Ruby writes Monitor in C from 2.7 on. So tables of older releases have no struct rb_monitor.
+		// From 2.7 on, Monitor is written in C. So tables of older releases have no struct rb_monitor.
 		if (tb.Size(name) <= 0 || !tb.hasStruct(name)) && !(name == "rb_monitor" && tb.Name < "2.7") {
 			t.Errorf("%s has no %s", tb.Name, name)
 		}

@@ -98,7 +98,8 @@ func TestNewModuleFromMemory(t *testing.T) {
 }
 
 // TestNewModuleFromBrokenMemory: if a byte of the picture is wrong, NewModuleFromMemory returns an error or a Module.
-// Reading it neither panics nor loops forever. If the end of the picture is missing, it returns an error.
+// Reading it neither panics nor loops forever. If too much is missing at the end of the picture, NewModuleFromMemory
+// returns an error.
 func TestNewModuleFromBrokenMemory(t *testing.T) {
 	const base = 0x10000
 	for _, gnu := range []bool{false, true} {

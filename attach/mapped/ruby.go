@@ -17,7 +17,8 @@ const (
 	symbolVM = "ruby_current_vm_ptr"
 )
 
-// MaxLibraries limits how many mapped files are searched for a CRuby if no file has the name of one.
+// MaxLibraries limits how many mapped files are searched for a CRuby if neither a libruby nor the program has a running
+// VM.
 const MaxLibraries = 512
 
 // maxVersionText limits the texts of ruby_version and ruby_description, in bytes.

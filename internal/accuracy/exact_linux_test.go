@@ -320,9 +320,9 @@ func (c compared) String() string {
 }
 
 // TestExactTurns: exact mode sees each hold of the GVL that Ruby itself logs, with probes in Ruby and in the C library.
-// The test prints the lengths of holds and waits but does not judge them. Ruby logs its event a microsecond before or
-// after the probe. If a thread loses its CPU in between, both lengths are right although they differ. `make verify`
-// judges the lengths on an idle machine (TestExactAgainstEvents).
+// The test prints the lengths of holds and waits but does not judge them. Ruby's event and the probe are a microsecond
+// apart. If a thread loses its CPU in between, both lengths are right and differ by that time. `make verify` judges the
+// lengths on an idle machine (TestExactAgainstEvents).
 func TestExactTurns(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

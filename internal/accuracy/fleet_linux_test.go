@@ -158,9 +158,9 @@ func (o *ownLog) check(t *testing.T, name string) {
 	ms := func(ns int64) float64 { return float64(ns) / 1e6 }
 	rubytest.Report(t, "%s: %d phases of %d, %d are off by more than 1 ms, %.3f of %.3f ms are wrong, at most %.3f of one",
 		name, n, len(o.phases), far, ms(wrong), ms(whole), ms(most))
-	// A thread can lose its CPU between reading the clock and getting the GVL, or its CPU can stand still. Then the
-	// logged edge of a phase is wrong. This happens to few phases. If ddtop mixed up the records of two processes, most
-	// phases would be wrong.
+	// A thread can lose its CPU between reading the clock and getting the GVL, or its CPU can stand still. Then nothing
+	// shows the exact time of the phase's edge. This happens to few phases. If ddtop mixed up the records of two
+	// processes, most phases would be wrong.
 	if n < len(o.phases)/2 || far > n/4 {
 		t.Errorf("%s: %d of %d phases are off by more than a millisecond, of %d logged", name, far, n, len(o.phases))
 	}

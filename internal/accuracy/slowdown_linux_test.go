@@ -27,7 +27,8 @@ const quantile95 = 2.201
 
 // TestSlowDown prints how much slower a program gets while ddtop watches it. Each round measures the program three
 // times, in changing order. ddtop watches nothing, the program itself, or another process. The other process runs the
-// same code but is stopped. The test prints the ratios of the speeds with a 95 % interval.
+// same code but is stopped. The test prints the ratios of the speeds, and of the CPU times per operation, with a 95 %
+// interval.
 //
 // Watching the other process shows the cost of sharing the machine with ddtop. ddtop takes CPU time, and half a core if
 // two CPUs share a core. Watching the program itself shows what reading costs in addition: cache lines fetched from the

@@ -469,7 +469,7 @@ func TestELFIsReadWithinLimits(t *testing.T) {
 	}
 }
 
-// elfWhole are methods of debug/elf's File. They allocate as much memory as the file claims to need.
+// elfWhole are methods of debug/elf's File. They read or unpack as much data as the file claims to have.
 var elfWhole = []string{"Symbols", "DynamicSymbols", "ImportedSymbols", "ImportedLibraries", "DynString", "DynValue", "DynamicVersions", "DWARF"}
 
 // elfCalls returns the places of a file that open an ELF file with debug/elf, or call a method of elfWhole.

@@ -141,9 +141,9 @@ func shopMix(n int64) (path string, form url.Values) {
 // ms. These are medians of eleven measurements, and the kernel's CPU times agree. A measurement with 3 threads cannot
 // show this effect, so more threads achieve more than predicted.
 //
-// The cause is probably that other processes use the CPU caches between requests. If the CPUs are never idle, the
-// effect disappears. If the shop has a CPU of its own, the prediction from 3 to 8 threads is right to 4 %. But then one
-// thread achieves a quarter less than predicted for the mixed load.
+// The cause is probably that other processes use the CPU caches in between. If the CPUs are never idle, the effect
+// disappears. If the shop has a CPU of its own, the prediction from 3 to 8 threads is right to 4 %. But then one thread
+// achieves a quarter less than predicted for the mixed load.
 //
 // The shops get their loads one after the other, because two loads at once would need more than two CPUs. A measurement
 // counts only if the machine had little else to do. The test measures in rounds until all ratios of throughputs are

@@ -28,7 +28,7 @@ import (
 
 const collapsedFormat, htmlFormat = "collapsed", "html"
 
-// recordingFormat is ddtop's own format for recordings. Only this format is written while ddtop measures.
+// recordingFormat is the format of recordings. Only it and jsonl are written while ddtop measures.
 const recordingFormat = "ddtop"
 
 type format struct {

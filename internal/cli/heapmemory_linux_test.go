@@ -132,8 +132,8 @@ func TestHeapMemory(t *testing.T) {
 			t.Fatalf("%+v", m.Malloc)
 		case m.Malloc.Allocator == nil || *m.Malloc.Allocator != "glibc" || m.Malloc.Arenas < 5:
 			t.Errorf("%+v", m.Malloc)
-		// malloc's own number of free bytes is larger. It also has blocks in malloc's caches, and pages that were never
-		// touched.
+		// malloc's own number of free bytes is larger. It also counts blocks in malloc's caches, and pages that were
+		// never touched.
 		case *m.Malloc.FreeBytes < 4*2500*1990 || *m.Malloc.FreeBytes > system-used:
 			t.Errorf("%d bytes free, malloc says %d", *m.Malloc.FreeBytes, system-used)
 		}

@@ -33,7 +33,7 @@ const (
 	reportDump = "dump"
 )
 
-// dumpLeadNS is how much time before the dump's sample is read, in ns. It shows how long the states have lasted.
+// dumpLeadNS is how much of a recording's end is read for a dump, in ns. It shows how long the states have lasted.
 const dumpLeadNS = int64(5 * time.Second)
 
 // reportFormats returns all formats of `ddtop report`. f may be nil if only their names are needed.

@@ -120,7 +120,7 @@ type shown struct {
 	native ui.NativeSwitch
 	// heap returns the reader of a process's heap. It is nil if heaps cannot be read.
 	heap func(pid int) ui.HeapReader
-	// below allows show to return ui.ErrBelow. The caller then shows the source's child processes, too.
+	// below allows show to return ui.ErrBelow. The caller then also shows the processes below the source.
 	below bool
 	// against is another recording to compare with. It is nil if there is none.
 	against *ui.Against

@@ -107,7 +107,7 @@ func (t *target) checkRates() error {
 		}
 	}
 	if t.lockRate < t.stackRate {
-		// Each tick that reads stacks also reads the state of the GVL, so that rate is at least the same.
+		// Each tick that reads stacks also reads the state of the GVL, so lockRate must not be lower.
 		t.lockRate = t.stackRate
 	}
 	return t.checkSource()

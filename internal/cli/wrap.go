@@ -203,7 +203,7 @@ func (f *rootFlags) showCommand(ctx context.Context, c *program.Command, std run
 	if f.children {
 		first.exact.On = false // the group switches exact mode on
 	}
-	// The program also gets the signal that ends ctx. Then the program ends, and so does this wait for its VM.
+	// The program also gets the signal that ends ctx. If the program then ends, this wait for its VM ends, too.
 	src, err := ui.Load(context.WithoutCancel(ctx), f.options(std, shown{}), what, func(ctx context.Context, tell func(ui.Progress)) (*live.Source, error) {
 		return c.Attach(ctx, first.attaching(tellUnits(tell)), &first.exact)
 	})

@@ -209,8 +209,8 @@ func (f *FS) eachWrite() time.Duration {
 	return f.slow
 }
 
-// waitForRequest waits until the kernel has a request and no request may hang. It does not read the request before
-// that. A killed process can give up a request that is still in the kernel, but not a request that was read.
+// waitForRequest waits until the kernel has a request that FS may answer now. It does not read the request before that.
+// A killed process can give up a request that is still in the kernel, but not a request that was read.
 func (f *FS) waitForRequest() bool {
 	for {
 		fds := []unix.PollFd{{Fd: int32(f.fd), Events: unix.POLLIN}}

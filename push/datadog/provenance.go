@@ -76,8 +76,8 @@ func gemOf(mapping string) (name, version string, ok bool) {
 	return words[1], words[2], true
 }
 
-// upTo returns the beginning of the path file, up to the last occurrence of folder. folder ends with a slash, which is
-// not part of the result. The result is empty if folder does not occur in file.
+// upTo returns the beginning of the path file, up to and including the last occurrence of folder. folder ends with a
+// slash, which is not part of the result. The result is empty if folder does not occur in file.
 func upTo(file, folder string) string {
 	if i := strings.LastIndex(file, folder); i >= 0 {
 		return file[:i+len(folder)-1]

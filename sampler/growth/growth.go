@@ -188,7 +188,7 @@ func (w *Watch) named() []Class {
 	return list
 }
 
-// afterMajors returns, for each major collection, the index of the first point after it. Later points are left out,
+// afterMajors returns, for each major collection, the index of the first point after it. All other points are left out,
 // because many of their objects can be garbage.
 func (w *Watch) afterMajors() (list []int) {
 	list = []int{}

@@ -254,7 +254,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		}
 		s.failing.Succeeded()
 		if at := sample.TimeNS + sample.ReadNS; at-seen > reuseNS && !s.proc.Alive() {
-			// Memory is read by PID, which can get a new process. If the process still lives, the memory was its own.
+			// Memory is read by PID, and PIDs are reused. If the process still lives now, the memory was its own.
 			if err := s.gone(attach.ErrGone); err != nil {
 				return err
 			}

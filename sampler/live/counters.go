@@ -21,7 +21,7 @@ const (
 	queuesNS = 1_000_000_000
 )
 
-// beside starts a goroutine that names sockets and reads slow counters. The returned function ends the goroutine.
+// beside starts a goroutine that names sockets and reads slow counters. The returned function ends it, and waits.
 func (s *sampling) beside() func() {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})

@@ -194,8 +194,8 @@ func (x *switchRun) look() {
 
 // whoMoved fetches records. It returns a function that returns when a thread last had a CPU, or nil if the records do
 // not show this. It also returns the threads whose work a sample must read: the threads in waiting, and threads that
-// have begun work. Records of a movedFeed show neither. Only the clock calls it. If another goroutine is fetching
-// records, the clock does not wait for it, because that goroutine may have no CPU.
+// have begun work. A movedFeed reads no frames, so it shows neither. Only the clock calls it. If another goroutine is
+// fetching records, the clock does not wait for it, because that goroutine may have no CPU.
 func (x *switchRun) whoMoved(waiting []ruby.Entered) (ruby.Moves, []ruby.Entered) {
 	if x.moved != nil || !x.on() || !x.mu.TryLock() {
 		return nil, waiting
@@ -345,7 +345,7 @@ func (s *stackOnItsWay) Ready() bool {
 	return s.taken.Unnamed == nil || s.run.stacks.Ready(s.taken.Unnamed, pace.Monotonic())
 }
 
-// Name returns the name of the stack. It returns zero if the stack's memory may have changed before it was named.
+// Name returns the name of the stack. It returns zero if the target's code may have changed since it was named.
 func (s *stackOnItsWay) Name() (stack, resumes sampler.StackID) {
 	name := s.taken.Name
 	if s.taken.Unnamed != nil {

@@ -120,7 +120,7 @@ func (s *Source) startSwitches(ctx context.Context) (end func()) {
 	}
 }
 
-// followAgain waits, until ctx ends, for times to follow a process again whose threads had switched too often.
+// followAgain follows a process again whose threads had switched too often, once this is possible. It ends with ctx.
 func (s *Source) followAgain(ctx context.Context) {
 	tick := time.NewTicker(switchAgain)
 	defer tick.Stop()

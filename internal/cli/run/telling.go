@@ -29,7 +29,7 @@ func SayNote(std Streams, note string) {
 	}
 }
 
-// SayNotes prints why the measurement of a process ended early. It also prints whether exact mode or --native failed.
+// SayNotes prints why the measurement of a process ended early. It also prints why exact mode or --native failed.
 func SayNotes(std Streams, src sampler.Source, note string) {
 	SayNote(std, note)
 	if what, why := exact.Note(src); what != "" {

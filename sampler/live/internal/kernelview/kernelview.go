@@ -48,7 +48,8 @@ const freeCPUReads = 30
 // thread that is only about to enter a system call is on a CPU in one or two answers.
 const computes = 3
 
-// maxAsksPerTick limits how many threads a lock tick reads the system call of, because they have just blocked.
+// maxAsksPerTick limits how many system calls a lock tick reads. It reads a thread's system call if the thread has just
+// blocked.
 const maxAsksPerTick = 64
 
 // View keeps the kernel's facts about each thread and decides when to read them again. Each thread costs 1 to 2 µs. So
@@ -425,8 +426,8 @@ func (v *View) ask(tid int32, w *threadView) {
 }
 
 // settles reports whether a thread that seems to run may only be returning to its system call after the last pause.
-// This is possible for settleNS after the pause. It is possible for longer if its CPU counters show that it has not run
-// since.
+// This is possible for settleNS after the pause. It is possible for longer while its CPU counters do not show that it
+// has run since.
 func (v *View) settles(tid int32, w *threadView) bool {
 	now, at := v.now(), &w.settling
 	cpu, err := v.tasks.CPU(tid)

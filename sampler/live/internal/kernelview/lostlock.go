@@ -62,7 +62,7 @@ func (v *View) isLost(call *kernel.Call) bool {
 	if has, known := v.Spaces.Has(owner); has || !known {
 		return false
 	}
-	// Read the owner again. If it has changed since the first reading, the lock has another owner now, and is not lost.
+	// Read the owner again. If it has changed since the first reading, the lock is not lost.
 	again, ok := kernel.MutexOwner(v.mem, call.Args[0])
 	return ok && again == owner
 }
