@@ -178,7 +178,7 @@ func (b *Blame) bucket(second int64) *blameBucket {
 	return k
 }
 
-// Top returns the n largest entries of the last windowNS. The window consists of whole seconds, of which the last is
+// Top returns the n largest entries of the last windowNS. The window consists of whole seconds. The last second is
 // still in progress. If windowNS is 0, the window is the whole run.
 func (b *Blame) Top(n int, by BlameBy, windowNS int64) BlameReport {
 	var rep BlameReport

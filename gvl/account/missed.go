@@ -30,8 +30,8 @@ func (q *PastRequest) brief() bool {
 	return q.DurationNS() < 2*tickNS && 2*slept < q.DurationNS()
 }
 
-// begunCount counts requests. begun is the number of requests whose beginning changes show. missed is the number of
-// those that no sample has shown.
+// begunCount counts requests. begun is the number of requests whose beginning changes show. missed is how many of
+// these requests no sample has shown.
 type begunCount struct{ begun, missed int }
 
 func (b *begunCount) merge(o begunCount) { b.begun, b.missed = b.begun+o.begun, b.missed+o.missed }

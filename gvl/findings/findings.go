@@ -118,7 +118,7 @@ type hit struct {
 	severity Severity
 	// The fields below are set if score is at least 1. Words that depend on tense are marked (tense).
 	title, text, next string
-	// advice has alternatives, of which plan chooses the first that fits. If it is empty, next is the advice.
+	// advice has alternatives. The method plan chooses the first one that fits. If it is empty, next is the advice.
 	advice  []advice
 	threads []sampler.ThreadID
 	stack   sampler.StackID

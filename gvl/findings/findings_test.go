@@ -436,7 +436,7 @@ func TestStarved(t *testing.T) {
 	if next := s.f.Current()[0].Next; !strings.HasPrefix(next, "let ddtop take less") {
 		t.Errorf("what to do: %s", next)
 	}
-	// The counters do not show all short holds, only those that were interrupted. Here one hold in six is interrupted,
+	// The counters show a short hold only if it was interrupted. Here one hold in six is interrupted,
 	// and its thread had no CPU for half of the time. In all other holds, the thread always had a CPU.
 	s = newScene(t)
 	var readAt, cpu, delay int64
