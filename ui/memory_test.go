@@ -43,7 +43,7 @@ func TestMemoryFiguresNameLimits(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("7")
 	p := s.model.pages[scene.PageMemory].(*memory.Page)
-	d := &p.At.Heap
+	d := p.At.Heap
 	for _, f := range d.Fields() {
 		*f = sampler.GCUnknown
 	}

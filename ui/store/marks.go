@@ -13,16 +13,20 @@ import (
 // Mark has the data of the head lines at an instant: counters, and the findings at this instant. The counters only
 // grow, so the difference of two marks describes the time between them.
 type Mark struct {
-	TimeNS   int64
-	GC       sampler.GC
-	Heap     sampler.GCDetail
+	TimeNS int64
+	GC     sampler.GC
+	// Heap and Classes are as old as the mark in the newest mark. In other marks they are up to detailNS older. Heap is
+	// never nil in a mark that marks returns.
+	Heap    *sampler.GCDetail
+	Classes *sampler.AllocClasses
+	// Live is the number of live slots, as in GCDetail.
+	Live     int64
 	Proc     sampler.Proc
 	Meters   meters
 	Self     sampler.Self
 	Reads    sampler.Reads
 	Slow     bool
 	Queues   *sampler.Queues
-	Classes  *sampler.AllocClasses
 	Findings []findings.Finding
 	Unjudged unjudged
 	Growing  findings.Growing
@@ -108,12 +112,18 @@ func (n *StackReads) count(s *sampler.Sample) {
 // MarkEachNS is the interval between marks, in ns.
 const MarkEachNS = int64(500 * time.Millisecond)
 
-// marks is a ring buffer of the marks in the history. It grows until it has its full size. A mark takes about 2 kB.
-// With a history of an hour and many processes, most of these marks are never made, so their memory is not reserved.
+// detailNS is the interval between two marks with a Heap and Classes of their own, in ns. The two take 6 kB, and the
+// rest of a mark takes 600 bytes. The marks between share the older one's.
+const detailNS = int64(2 * time.Second)
+
+// marks is a ring buffer of the marks in the history. It grows until it has its full size. With a history of an hour
+// and many processes, most of these marks are never made, so their memory is not reserved.
 type marks struct {
 	ring []Mark
 	next int // the index for the next mark, once the ring is full
 	most int // the largest number of marks
+	// kept is a copy of the last mark that keeps a Heap and Classes of its own. The newest mark is never counted.
+	kept Mark
 }
 
 func newMarks(history time.Duration) marks {
@@ -126,7 +136,9 @@ func (m *marks) due(nowNS int64) bool {
 }
 
 func (m *marks) add(s *sampler.Sample, f []findings.Finding, g findings.Growing, u unjudged, n StackReads, own meters, q sampler.Quality) {
-	x := Mark{TimeNS: s.TimeNS, GC: s.GC, Heap: s.GCDetail, Proc: s.Proc, Meters: own, Self: s.Self, Reads: s.Reads,
+	m.shareDetail()
+	heap := s.GCDetail
+	x := Mark{TimeNS: s.TimeNS, GC: s.GC, Heap: &heap, Live: heap.Live, Proc: s.Proc, Meters: own, Self: s.Self, Reads: s.Reads,
 		Slow: s.Slow, Queues: s.Queues, Classes: s.Classes, Findings: f, Growing: g, Unjudged: u, Stacks: n, Quality: q}
 	if len(m.ring) < m.most {
 		m.ring = append(m.ring, x)
@@ -134,6 +146,19 @@ func (m *marks) add(s *sampler.Sample, f []findings.Finding, g findings.Growing,
 	}
 	m.ring[m.next] = x
 	m.next = (m.next + 1) % len(m.ring)
+}
+
+// shareDetail lets the newest mark, which will soon be the second newest, share an older mark's Heap and Classes.
+func (m *marks) shareDetail() {
+	if len(m.ring) == 0 {
+		return
+	}
+	x := m.last()
+	if m.kept.Heap == nil || x.TimeNS-m.kept.TimeNS >= detailNS {
+		m.kept = *x
+		return
+	}
+	x.Heap, x.Classes = m.kept.Heap, m.kept.Classes
 }
 
 // Mark returns the i-th oldest mark.

@@ -195,8 +195,8 @@ func (p *Page) Figures(sc *scene.Scene) []figure {
 	if text := allocatedText(account.AllocOf(p.from.Classes, p.At.Classes)); text != "" {
 		put("new objects", text)
 	}
-	d := &p.At.Heap
-	if d.AtNS == 0 {
+	d := p.At.Heap
+	if d == nil || d.AtNS == 0 {
 		if gc.Valid {
 			put("heap", "its figures were not read")
 		}

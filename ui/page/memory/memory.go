@@ -229,15 +229,15 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 		}
 		return lastRSS
 	})
-	if b.Heap.AtNS != 0 && b.Heap.Live != sampler.GCUnknown {
+	if b.Heap.AtNS != 0 && b.Live != sampler.GCUnknown {
 		level := func(i int) float64 {
 			end := fromNS + int64(i+1)*(toNS-fromNS)/int64(max(len(cells), 1))
 			if k := r.Marks.LastBefore(end); end >= r.Marks.Mark(0).TimeNS && k.Heap.AtNS != 0 {
-				return float64(k.Heap.Live)
+				return float64(k.Live)
 			}
 			return -1
 		}
-		live := units.Count(b.Heap.Live)
+		live := units.Count(b.Live)
 		add(series{name: "live slots", value: live, level: true, unit: compact, state: gvl.Native}, 1, level)
 	}
 	add(series{name: "time in GC", value: units.Percent(f.GC), unit: units.Percent, state: gvl.GC}, 0.1,

@@ -17,7 +17,7 @@ const (
 	maxHeapBytes = 1 << 30
 	// pagesAtOnce is the number of pages read with one call. maxHeapPage is the size of a page from 3.2 on, in bytes.
 	// Pages of earlier releases are smaller.
-	pagesAtOnce = 32
+	pagesAtOnce = 8
 	maxHeapPage = 64 << 10
 )
 
