@@ -373,8 +373,7 @@ func (x *exactRun) limit(now int64) {
 		most = max(most, sampler.MoreExactCost)
 	}
 	if most < 1 && span >= costSpanNS && float64(cost) > max(most*float64(own), freeCost*float64(span)) {
-		x.endAt(now, fmt.Sprintf("it cost the process %.1f %% of its CPU time, and may cost %g %% (--exact-cost)",
-			100*float64(cost)/float64(max(own, 1)), 100*most), false)
+		x.endAt(now, fmt.Sprintf("it cost the process %s of its CPU time, and may cost %g %% (--exact-cost)", exact.CostText(cost, own), 100*most), false)
 	}
 }
 
