@@ -32,8 +32,6 @@ const (
 	// freeCost is the share of a CPU that the probes may always cost. In a mostly idle process each hit of a probe
 	// costs much, because its threads must be woken.
 	freeCost = 0.001
-	// maxSeen limits the holders in samples that wait for comparison with records. Later ones are not compared.
-	maxSeen = 1 << 14
 	// checkFrom is the number of holds of the GVL that a check needs. wrongFrom limits the share of sampled holds
 	// that disagree with the records, and unclosedFrom the share of holds without an end. Beyond these limits the
 	// records cannot be trusted. On a full machine some holds always disagree, because a thread lost its CPU just
@@ -77,21 +75,18 @@ type exactRun struct {
 	stacks  *stacknames.Stacks
 	counts  probe.Counts
 	lostNS  int64 // the last time when records were lost; zero if forgetGone has run since
-	beganNS int64 // CPU time of the process at the start
-	spans   []costSpan
-	witness
+	// lossNS is the beginning of the last time in which records were lost, or zero. drainedNS is when records were last
+	// taken. Both are CLOCK_MONOTONIC in ns.
+	lossNS, drainedNS int64
+	beganNS           int64 // CPU time of the process at the start
+	spans             []costSpan
+	exact.Witness
 }
 
 // pendingRecord is a record that is not used yet. If it ends a wait, stack is the wait's stack without a name.
 type pendingRecord struct {
 	exact.Record
 	stack *stacknames.Unnamed
-}
-
-// seen says that a sample saw the thread tid hold the GVL at a time. Records are compared with it.
-type seen struct {
-	tid  int32
-	atNS int64
 }
 
 // costSpan has counters at the time atNS: what the probes have cost and the CPU time of the process, in ns.
@@ -107,45 +102,6 @@ func (x *exactRun) cpu() (int64, error) {
 		return 0, fmt.Errorf("reading the CPU time of process %d: %w", x.source.proc.PID(), err)
 	}
 	return ts.Nano(), nil
-}
-
-// witness has the holders of the GVL that samples saw. They are compared with the records of probes.
-type witness struct {
-	seen    []seen // in order of time
-	ractors bool   // the process has more than one ractor
-	// owner is the holder of the GVL in the last sample with a known holder. moved counts changes of the owner.
-	owner     sampler.ThreadID
-	ownerSeen bool
-	moved     int
-}
-
-// saw adds the next sample in time. on is true while the GVL is followed, and fromNS is when following began.
-func (x *witness) saw(s *sampler.Sample, on bool, fromNS int64) {
-	if len(s.Ractors) > 1 {
-		x.ractors = true
-	}
-	if len(s.Ractors) != 1 || !on {
-		return
-	}
-	owner := s.Ractors[0].OwnerStart
-	if owner != s.Ractors[0].OwnerEnd || s.ReadNS > exact.SlackNS {
-		return
-	}
-	if s.TimeNS >= fromNS+exact.SlackNS {
-		if x.ownerSeen && owner != x.owner {
-			x.moved++
-		}
-		x.owner, x.ownerSeen = owner, true
-	}
-	if owner == 0 || len(x.seen) >= maxSeen {
-		return
-	}
-	for i := range s.Threads {
-		if t := &s.Threads[i]; t.ID == owner && t.Bits&sampler.BitLinked != 0 && t.TID != 0 {
-			x.seen = append(x.seen, seen{t.TID, s.TimeNS})
-			return
-		}
-	}
 }
 
 // on reports whether the run has not ended.
@@ -169,12 +125,21 @@ func (x *exactRun) fill(s *sampler.Sample, list *exact.List) {
 	if x.report.Wrong {
 		return
 	}
-	if x.fits(doubtFrom) && !x.movedUnseen(1) {
+	if x.fits(doubtFrom) && !x.movedUnseen(1) && !x.doubtfulEnd(s.TimeNS) {
 		x.changes.Fill(s, list)
 	} else {
 		x.changes.Fill(s, nil)
 	}
-	x.saw(s, x.on(), x.fromNS)
+	x.Saw(s, x.on(), x.fromNS)
+}
+
+// lossEndNS is how long before the end of a run a loss of records makes all changes after it doubtful, in ns.
+const lossEndNS = 1_000_000_000
+
+// doubtfulEnd reports whether changes at ns may be wrong, because records were lost shortly before the run ended.
+// Usually a thread's next change is marked as doubtful after a loss. But now some threads have no next change.
+func (x *exactRun) doubtfulEnd(ns int64) bool {
+	return x.closed && x.lossNS != 0 && x.lossNS > x.report.ToNS-lossEndNS && ns > x.lossNS
 }
 
 // run fetches records while no samples come, until it is stopped or the process ends. Then it removes the probes.
@@ -245,9 +210,9 @@ func (x *exactRun) drain(now int64) error {
 	}
 	if counts.Lost > x.counts.Lost {
 		x.to.Lost(now)
-		x.lostNS = now
+		x.lossNS, x.lostNS = max(x.drainedNS, x.fromNS), now
 	}
-	x.counts = counts
+	x.counts, x.drainedNS = counts, now
 	return nil
 }
 
@@ -292,7 +257,7 @@ func (x *exactRun) feed(untilNS int64) {
 	x.pending = slices.Delete(x.pending, 0, n)
 	x.to.Passed(rounded(untilNS) + changeUnit - 1) // a record that arrives later counts as just after this time
 	x.fedNS.Store(untilNS)
-	x.compare(x.to, x.fromNS, untilNS)
+	x.Compare(x.to, x.fromNS, untilNS)
 	if x.lostNS != 0 && x.lostNS <= untilNS {
 		x.forgetGone(untilNS + changeUnit)
 	}
@@ -317,17 +282,6 @@ const changeUnit = 100
 // rounded rounds a time down to changeUnit. Two records of a thread stay in order, because they are further apart.
 func rounded(ns int64) int64 { return ns - ns%changeUnit }
 
-// compare compares the holders in samples from fromNS on with the records. Records up to fedNS have been used.
-func (x *witness) compare(to *exact.Machine, fromNS, fedNS int64) {
-	n := 0
-	for ; n < len(x.seen) && x.seen[n].atNS+exact.SlackNS <= fedNS; n++ {
-		if x.seen[n].atNS >= fromNS+exact.SlackNS {
-			to.Compare(x.seen[n].tid, x.seen[n].atNS)
-		}
-	}
-	x.seen = slices.Delete(x.seen, 0, n)
-}
-
 // fits reports whether the records agree with each other and with samples. It is true for fewer holds than turns says.
 func (x *exactRun) fits(turns uint64) bool {
 	c := x.to.Checks()
@@ -337,17 +291,17 @@ func (x *exactRun) fits(turns uint64) bool {
 
 // movedUnseen reports whether samples saw the GVL's holder change at least the given number of times without a record.
 func (x *exactRun) movedUnseen(times int) bool {
-	return x.moved >= times && x.to.Checks().Records == 0 && x.counts.Lost == 0
+	return x.Moved >= times && x.to.Checks().Records == 0 && x.counts.Lost == 0
 }
 
 // limit ends the run if the records are wrong, the probes cost too much, or the process has several ractors.
 func (x *exactRun) limit(now int64) {
-	if x.ractors {
+	if x.Ractors {
 		x.endAt(now, "the process has made ractors, and the threads of one alone can be followed", false)
 		return
 	}
 	if x.movedUnseen(movesProve) {
-		x.endAt(now, fmt.Sprintf("no thread came past a probe while sampling saw the GVL change hands %d times", x.moved), true)
+		x.endAt(now, fmt.Sprintf("no thread came past a probe while sampling saw the GVL change hands %d times", x.Moved), true)
 		return
 	}
 	if !x.fits(checkFrom) {

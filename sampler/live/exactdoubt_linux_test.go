@@ -45,3 +45,22 @@ func TestExactDoubt(t *testing.T) {
 		t.Errorf("then %+v", c)
 	}
 }
+
+// TestExactDoubtfulEnd: if records were lost in the last second of a run, its samples have changes only up to the loss.
+// If the loss was earlier, they have changes up to the end.
+func TestExactDoubtfulEnd(t *testing.T) {
+	const second = int64(1e9)
+	list := exact.NewList(0)
+	for _, c := range []struct{ lossNS, knownToNS int64 }{{0, 10 * second}, {8 * second, 10 * second}, {9*second + 1, 9*second + 1}} {
+		x := &exactRun{fromNS: 1, changes: exact.NewCollector(1), lossNS: c.lossNS, closed: true}
+		x.to = exact.NewMachine(x.changes.Changed)
+		x.report.ToNS = 10 * second
+		x.toNS.Store(10 * second)
+		for ns := second / 2; ns <= 11*second; ns += second / 2 {
+			s := sampler.Sample{TimeNS: ns}
+			if x.fill(&s, list); s.Changes.Known() != (ns <= c.knownToNS) {
+				t.Errorf("loss at %d ns: changes known at %d ns: %v", c.lossNS, ns, s.Changes.Known())
+			}
+		}
+	}
+}

@@ -32,7 +32,7 @@ func TestSwitchBound(t *testing.T) {
 		{"many records", 0.03, func(x *switchRun) { makes(x, 60_000, 60_000) },
 			"its threads switch 60000 times a second, and to follow that takes more than --overhead allows"},
 		{"many records for a moment", 0.03, func(x *switchRun) { makes(x, 10, 20_000) }, ""},
-		{"ractors", 0, func(x *switchRun) { x.ractors = true }, "ractors"},
+		{"ractors", 0, func(x *switchRun) { x.Ractors = true }, "ractors"},
 	} {
 		x := &switchRun{source: &Source{sampling: sampling{budget: pace.NewBudget(c.overhead)}}, to: exact.NewMachine(func(*exact.Change) {}), quit: make(chan struct{})}
 		c.set(x)

@@ -79,7 +79,7 @@ type switchRun struct {
 	// taken are the stacks of the current drain, by thread and time.
 	taken  map[instant]stacknames.Taken
 	counts tracer.Counts
-	witness
+	exact.Witness
 	// countedNS is when counts was read, and spanNS when spanCounts was read. busy is the share of a CPU that the
 	// kernel spent on records in the last busySpanNS. rate is the number of records per second.
 	countedNS, spanNS int64
@@ -130,7 +130,7 @@ func (x *switchRun) fill(s *sampler.Sample, list *exact.List, told bool) {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.saw(s, x.on(), x.fromNS)
+	x.Saw(s, x.on(), x.fromNS)
 	if s.TimeNS > x.gapFromNS && x.filledNS < x.gapToNS {
 		told = false // records are missing, so samples decide
 	}
@@ -322,7 +322,7 @@ func (x *switchRun) advance(untilNS int64) {
 		return
 	}
 	x.fedNS.Store(untilNS)
-	x.compare(x.to, x.fromNS, untilNS)
+	x.Compare(x.to, x.fromNS, untilNS)
 	if x.on() {
 		x.judge()
 	}
@@ -396,7 +396,7 @@ func (x *switchRun) judge() {
 	c := x.to.Checks()
 	seen := c.Agreed + c.Disagreed
 	switch {
-	case x.ractors:
+	case x.Ractors:
 		x.endAt(pace.Monotonic(), "the process has made ractors, and the threads of one alone can be followed")
 	case x.busy > mostBusy && x.source.budget.Share != 0:
 		x.tooMany.Store(true)
