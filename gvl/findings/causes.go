@@ -46,8 +46,10 @@ var causes = map[string][]cause{
 		{by: "redis_slow", shared: true}, {by: "db_slow", shared: true}, {by: "http_slow", shared: true},
 	},
 	ruleQueueGrows: {{by: ruleStarved}},
-	"io_busy":      {{by: ruleStarved}},
-	"all_busy":     {{by: ruleStarved}},
+	"io_busy": {
+		{by: ruleStarved}, {by: "dns_slow", shared: true}, {by: "redis_slow", shared: true}, {by: "db_slow", shared: true}, {by: "http_slow", shared: true},
+	},
+	"all_busy": {{by: ruleStarved}},
 }
 
 // explains reports whether f is a cause of the finding symptom. Both must be active.

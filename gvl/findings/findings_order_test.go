@@ -83,7 +83,7 @@ gvl_hog: cpu_starved others
 cpu_starved: regex_runaway 0.25, spinning 0.25, loop_blocked 0.25, gvl_hog own, gvl_saturated own
 gvl_saturated: memory_stall 0.2, cpu_starved others, regex_runaway 0.5, gc_pause 0.2, gc_pressure 0.2, gc_majors 0.2, spinning 0.5, gvl_hog 0.5
 pool_wait: cpu_starved 0.5, lock_starved 0.25, lock_convoy 0.25, gvl_hog 0.5, dns_slow 0.25, child_wait 0.25, sleep_wait 0.25, thread_wait 0.25, redis_slow 0.25, db_slow 0.25, http_slow 0.25, gvl_saturated 0.5
-io_busy: cpu_starved 0
+io_busy: cpu_starved 0, dns_slow shared, redis_slow shared, db_slow shared, http_slow shared
 stuck_thread: lock_starved shared, lock_convoy shared, dns_slow shared, child_wait shared, redis_slow shared, db_slow shared, http_slow shared, ending shared, loop_blocked shared
 all_busy: cpu_starved 0
 `
