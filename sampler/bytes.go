@@ -84,31 +84,33 @@ func (d *entries) fits(n int64) bool {
 	return true
 }
 
-// costOf returns the memory of an entry of the given size together with its names. An entry is stored twice: as a key
-// of a map and in a page. costOf counts only the key, because a page counts as a whole when it is made.
+// costOf returns the memory of a map's entry of the given size, together with its names.
 func costOf(size uintptr, names ...string) int64 {
-	bytes := int64(mapSlack * (size + unsafe.Sizeof(FrameID(0))))
+	bytes := int64(mapSlack * size)
 	for _, s := range names {
 		bytes += int64(len(s))
 	}
 	return bytes
 }
 
-func (f Frame) cost() int64 {
-	return costOf(unsafe.Sizeof(f), f.Label, f.Name, f.Path, f.AbsolutePath, f.Gem, f.Native.Library, f.Native.BuildID,
-		f.Native.Places)
-}
-func (n stackNode) cost() int64 { return costOf(unsafe.Sizeof(n)) }
-func (p Peer) cost() int64 {
-	return costOf(unsafe.Sizeof(p), p.Remote, p.Local, p.Service, p.Path, p.Process)
-}
-func (w Work) cost() int64 { // a Work is also in a second map, by its Number
-	return costOf(unsafe.Sizeof(w)+unsafe.Sizeof(w.Number)+unsafe.Sizeof(WorkID(0)), w.Endpoint, w.Values, w.Path)
+// tableCost returns the memory that an entry of an intern.Table takes beside its page: its names, and its hash and ID
+// in a map. The page counts as a whole when it is made.
+func tableCost(names ...string) int64 {
+	return costOf(unsafe.Sizeof(uint64(0))+unsafe.Sizeof(FrameID(0)), names...)
 }
 
-func (t text) cost() int64 { return costOf(unsafe.Sizeof(t), t.s) }
+func (f Frame) cost() int64 {
+	return tableCost(f.Label, f.Name, f.Path, f.AbsolutePath, f.Gem, f.Native.Library, f.Native.BuildID, f.Native.Places)
+}
+func (n stackNode) cost() int64 { return tableCost() }
+func (p Peer) cost() int64      { return tableCost(p.Remote, p.Local, p.Service, p.Path, p.Process) }
+func (w Work) cost() int64 { // a Work is also in a map by its Number
+	return tableCost(w.Endpoint, w.Values, w.Path) + costOf(unsafe.Sizeof(w.Number)+unsafe.Sizeof(WorkID(0)))
+}
+
+func (t text) cost() int64 { return tableCost(t.s) }
 func (t ThreadInfo) cost() int64 { // its name is also a key of the map twins
-	return costOf(unsafe.Sizeof(t)+unsafe.Sizeof(t.Name)+unsafe.Sizeof(twins{}), t.Name, t.Exception)
+	return costOf(unsafe.Sizeof(t.ID)+unsafe.Sizeof(t)+unsafe.Sizeof(t.Name)+unsafe.Sizeof(twins{}), t.Name, t.Exception)
 }
 
 // leftOutFrame returns the frame that stands for all entries that are left out. There is always room for it.

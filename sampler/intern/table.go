@@ -2,7 +2,10 @@
 // what the values mean. A Dictionary of package sampler has a Table for each kind of entry.
 package intern
 
-import "unsafe"
+import (
+	"hash/maphash"
+	"unsafe"
+)
 
 // Generation is the number of a period of time, from 1 on. A value records the last generation in which it was used.
 type Generation uint32
@@ -18,7 +21,11 @@ const (
 // Table maps IDs, from 1 on, to values, and values to IDs. Each ID is given only once, even if its value is evicted. A
 // Table is for one goroutine at a time.
 type Table[T comparable, ID ~uint32] struct {
-	ids   map[T]ID
+	// ids has the newest ID of each hash. A map with the values themselves as keys would store each value twice. If two
+	// values have the same hash, the older one is not found, and can get another ID. This does not happen in practice,
+	// because a hash has 64 bits and a random seed.
+	ids   map[uint64]ID
+	hash  func(T) uint64
 	pages []*page[T] // an element is nil if all its values are evicted
 	last  uint32     // the last ID given
 	live  int
@@ -27,7 +34,8 @@ type Table[T comparable, ID ~uint32] struct {
 
 // New returns an empty Table. cost returns the memory of a value in bytes, without the page that holds it.
 func New[T comparable, ID ~uint32](cost func(T) int64) Table[T, ID] {
-	return Table[T, ID]{ids: make(map[T]ID), cost: cost}
+	seed := maphash.MakeSeed()
+	return Table[T, ID]{ids: make(map[uint64]ID), hash: func(v T) uint64 { return maphash.Comparable(seed, v) }, cost: cost}
 }
 
 type page[T any] struct {
@@ -54,7 +62,10 @@ func (t *Table[T, ID]) Last() ID { return ID(t.last) }
 
 // Find returns the ID of a value, and notes that the value is in use now. It returns zero if there is no ID.
 func (t *Table[T, ID]) Find(v T, now Generation) ID {
-	id := t.ids[v]
+	id := t.ids[t.hash(v)]
+	if at := t.At(id); at == nil || *at != v {
+		return 0
+	}
 	t.Use(id, now)
 	return id
 }
@@ -86,7 +97,7 @@ func (t *Table[T, ID]) Add(v T, now Generation) ID {
 	p.values[at], p.used[at] = v, now
 	p.live++
 	t.live++
-	t.ids[v] = ID(t.last)
+	t.ids[t.hash(v)] = ID(t.last)
 	return ID(t.last)
 }
 
@@ -117,7 +128,7 @@ func (t *Table[T, ID]) Evict(before Generation, keep func(v *T, used Generation)
 				}
 			default:
 				bytes += t.cost(p.values[j])
-				delete(t.ids, p.values[j])
+				t.forget(p.values[j], ID(i*pageSize+j))
 				p.values[j], p.used[j] = zero, 0
 				p.live--
 				t.live--
@@ -129,4 +140,11 @@ func (t *Table[T, ID]) Evict(before Generation, keep func(v *T, used Generation)
 		}
 	}
 	return bytes
+}
+
+// forget removes a value from ids, unless another value has taken its place there.
+func (t *Table[T, ID]) forget(v T, id ID) {
+	if h := t.hash(v); t.ids[h] == id {
+		delete(t.ids, h)
+	}
 }

@@ -38,3 +38,46 @@ func TestEvict(t *testing.T) {
 		t.Errorf("ID %d was given again, after %d", again, kept)
 	}
 }
+
+// TestSameHash: if two values have the same hash, both keep their IDs. Only the newer one is found. After its eviction
+// the older one gets a new ID, and never the newer one's.
+func TestSameHash(t *testing.T) {
+	table := New[string, uint32](func(string) int64 { return 0 })
+	table.hash = func(string) uint64 { return 7 }
+	older, newer := table.Add("older", 1), table.Add("newer", 1)
+	if *table.At(older) != "older" || *table.At(newer) != "newer" {
+		t.Errorf("%q and %q", *table.At(older), *table.At(newer))
+	}
+	if table.Find("older", 2) != 0 || table.Find("newer", 1) != newer {
+		t.Errorf("found as %d and %d, are %d and %d", table.Find("older", 2), table.Find("newer", 1), older, newer)
+	}
+	table.Use(newer, 2)
+	if table.Evict(2, nil); table.At(older) != nil || table.Find("newer", 2) != newer {
+		t.Error("the eviction of the older one has removed the newer one")
+	}
+	if again := table.Add("older", 3); again == newer || table.Find("older", 3) != again {
+		t.Errorf("ID %d again", again)
+	}
+	if table.Evict(3, nil); len(table.ids) != 1 || table.Len() != 1 {
+		t.Errorf("%d IDs of %d values", len(table.ids), table.Len())
+	}
+}
+
+// BenchmarkFind finds values the size of a frame among 16,384 of them.
+func BenchmarkFind(b *testing.B) {
+	type value struct {
+		a, b, c, d string
+		n          [8]int64
+	}
+	table := New[value, uint32](func(value) int64 { return 0 })
+	values := make([]value, 1<<14)
+	for i := range values {
+		values[i] = value{a: "ActiveRecord::Relation#exec_queries", c: "/usr/share/rubygems/active_record/relation.rb", n: [8]int64{0: int64(i)}}
+		table.Add(values[i], 1)
+	}
+	for i := 0; b.Loop(); i++ {
+		if table.Find(values[i%len(values)], 1) == 0 {
+			b.Fatal("not found")
+		}
+	}
+}
