@@ -352,12 +352,38 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 		asm.Mov.Imm(asm.R1, 0).WithSymbol("no poll"))
 	ins = append(ins, b.findWork()...)
 	ins = append(ins, b.emit(append(b.copyWork(), b.copyStack(kind)...)...)...)
-	// The program comes here if there is no memory for the thread's kept data, or if the data is being changed just
-	// now. Then the record counts as lost.
+	return append(ins, b.unstored()...)
+}
+
+// unstored emits what a program does if there is no memory for the thread's kept data, or if the data is being changed
+// just now. The kernel keeps little memory ready for such data, so this happens to new threads and at the start. The
+// record then says that nothing could be read. Without it all threads would count as unknown (switches.Machine.Lost).
+func (b *builder) unstored() asm.Instructions {
+	ins := noRecord()
+	ins[0] = ins[0].WithSymbol("not stored")
+	ins = append(ins,
+		asm.FnKtimeGetNs.Call(), asm.StoreMem(asm.RFP, onStack+recordNS, asm.R0, asm.DWord),
+		asm.LoadMem(asm.R1, asm.R6, b.kernel.pid, asm.Word), asm.StoreMem(asm.RFP, onStack+recordTID, asm.R1, asm.Word),
+		asm.LoadMem(asm.R1, asm.R6, b.kernel.tgid, asm.Word), asm.StoreMem(asm.RFP, onStack+recordTGID, asm.R1, asm.Word),
+		asm.StoreImm(asm.RFP, onStack+recordKind, int64(switches.Out), asm.Word),
+		asm.StoreImm(asm.RFP, onStack+recordFailed, 1, asm.Word))
+	ins = append(ins, b.toRing()...)
 	return append(ins,
-		asm.Mov.Imm(asm.R1, 1).WithSymbol("not stored"),
-		asm.Mov.Reg(asm.R2, asm.R8), asm.Add.Imm(asm.R2, targetLost), asm.StoreXAdd(asm.R2, asm.R1, asm.DWord),
-		asm.Mov.Imm(asm.R0, 0), asm.Return())
+		asm.Mov.Reg(asm.R2, asm.R8), asm.Mov.Imm(asm.R1, 1),
+		asm.JEq.Imm(asm.R0, 0, "said"),
+		asm.Add.Imm(asm.R2, targetLost), asm.StoreXAdd(asm.R2, asm.R1, asm.DWord), asm.Ja.Label("over"),
+		asm.Add.Imm(asm.R2, targetFailed).WithSymbol("said"), asm.StoreXAdd(asm.R2, asm.R1, asm.DWord),
+		asm.Mov.Imm(asm.R0, 0).WithSymbol("over"), asm.Return())
+}
+
+// toRing emits instructions that write the record to the ring. Afterwards R0 is 0, unless the ring was full.
+func (b *builder) toRing() asm.Instructions {
+	return asm.Instructions{
+		asm.LoadMapValue(asm.R4, b.bell, 0), asm.LoadMem(asm.R4, asm.R4, 0, asm.DWord),
+		asm.LoadMapPtr(asm.R1, b.ring),
+		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, onStack), asm.Mov.Imm(asm.R3, recordSize),
+		asm.FnRingbufOutput.Call(),
+	}
 }
 
 // copyStack emits instructions that copy a thread's stack, for one of two reasons. The thread has the GVL at a tick of
@@ -405,13 +431,7 @@ func (b *builder) emit(then ...asm.Instruction) asm.Instructions {
 	add := func(place int16, ins ...asm.Instruction) asm.Instructions {
 		return append(ins, asm.Mov.Reg(asm.R2, asm.R8), asm.Add.Imm(asm.R2, int32(place)), asm.StoreXAdd(asm.R2, asm.R1, asm.DWord))
 	}
-	ins := asm.Instructions{
-		asm.LoadMapValue(asm.R4, b.bell, 0), asm.LoadMem(asm.R4, asm.R4, 0, asm.DWord),
-		asm.LoadMapPtr(asm.R1, b.ring),
-		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, onStack), asm.Mov.Imm(asm.R3, recordSize),
-		asm.FnRingbufOutput.Call(),
-		asm.JEq.Imm(asm.R0, 0, "kept"),
-	}
+	ins := append(b.toRing(), asm.JEq.Imm(asm.R0, 0, "kept"))
 	ins = append(ins, add(targetLost, asm.Mov.Imm(asm.R1, 1))...)
 	ins = append(ins, add(targetRecords, asm.Mov.Imm(asm.R1, 1).WithSymbol("kept"))...)
 	ins = append(ins, add(targetFailed, asm.LoadMem(asm.R1, asm.RFP, onStack+recordFailed, asm.Word))...)
