@@ -232,7 +232,7 @@ func (m *Machine) others(r *Record, now int64) {
 		if address == r.Owner {
 			to = sampler.GVLChosen
 		}
-		if t.state == sampler.GVLReleased || t.state == sampler.GVLQueued {
+		if t.state == sampler.GVLQueued || t.state == sampler.GVLReleased && !(r.Some && to == sampler.GVLChosen) {
 			m.move(t, to, now, r)
 		}
 	}

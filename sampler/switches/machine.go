@@ -53,6 +53,8 @@ type Machine struct {
 	threads map[int32]*thread
 	// The field of maps each rb_thread_t to the native thread on which it was last seen.
 	of map[uint64]int32
+	// waiters is the number of threads in the state waiting.
+	waiters int
 	// ended has the times at which native threads ended.
 	ended map[int32]int64
 	// joins are the threads that other threads have put into the queue (joinedNS is set).
@@ -62,6 +64,11 @@ type Machine struct {
 	holder *thread
 	turns  [maxTurns]span
 	turn   int
+	// sights has what the last records say about the owner of the GVL, if it is another thread than the record's own.
+	// The next one is stored at index sight. found is the result of clues.
+	sights [maxTurns]sight
+	sight  int
+	found  []clue
 	// pending are the changes that were not passed on yet, because changes with earlier times may still be found.
 	pending []change
 	// failed counts the records with words that could not be read.
@@ -94,10 +101,14 @@ type thread struct {
 	// call and args are the name and the arguments of the system call of the thread's last record.
 	call string
 	args [3]uint64
-	// delayNS is Record.DelayNS of its last record.
+	// delayNS is Record.DelayNS of its last record. out is true if the thread lost its CPU at that time.
 	delayNS int64
+	out     bool
 	// doing is the last report of what the thread does in its state.
 	doing sampler.Doing
+	// ticks counts the clock ticks while the thread had a CPU, and free those that found it without the GVL. Old ticks
+	// count less (countTick).
+	ticks, free int
 }
 
 type span struct {
@@ -172,6 +183,7 @@ func (m *Machine) Feed(r *Record) {
 			m.does(t, r)
 		}
 	}
+	m.see(r)
 	if !r.Before33 {
 		m.joined(r)
 	}
@@ -192,7 +204,7 @@ func (m *Machine) Feed(r *Record) {
 	}
 	t.delayNS = r.DelayNS
 	t.atNS, t.blocked, t.cfp, t.pc, t.sp = r.NS, r.inCall() || r.Kind == Began, r.CFP, r.PC, r.SP
-	t.call, t.args = r.Name, r.Args
+	t.call, t.args, t.out = r.Name, r.Args, r.Kind == Out
 }
 
 // placeOf returns the index in pending for a change at a time. It searches from the end, because most changes belong
@@ -223,6 +235,9 @@ func (m *Machine) unknown(t *thread, at int64) {
 // forget removes a thread that has ended.
 func (m *Machine) forget(t *thread) {
 	delete(m.threads, t.tid)
+	if t.state == waiting {
+		m.waiters--
+	}
 	if m.of[t.address] == t.tid {
 		delete(m.of, t.address)
 	}
@@ -262,15 +277,29 @@ func (m *Machine) interval(t *thread, r *Record) {
 	}
 	end := ready + (r.NS-ready)/2
 	called := r.inCall()
+	if r.Kind == Clock && !r.OfMove {
+		t.countTick(is == released && sends[r.Name] == 0)
+	}
+	if blocked && is == released {
+		end = ready + t.held(r.NS-ready)
+	}
 	switch {
 	case called && !r.Asleep:
 		end = max(r.NS-sends[r.Name], ready)
 	case called:
 		end = max(r.NS-leadNS, ready)
 	}
+	gave := r.GaveNS
+	if gave <= t.atNS || gave > r.NS || m.slept(t, gave) {
+		gave = 0
+	}
 	begin := ready
-	if !blocked && t.state == released {
-		begin = ready + (end-ready)/2 // it came back from code without the GVL, at some time
+	switch {
+	case blocked || t.state != released:
+	case called && gave == 0:
+		begin = max(end-t.held(end-ready), m.othersUntil(t, ready, end))
+	default:
+		begin = m.since(t, ready, cmp.Or(gave, end)) // it came back from code without the GVL, at some time
 	}
 	ran := r.CFP != t.cfp || r.PC != t.pc || r.SP != t.sp             // Ruby's code went on
 	same := !ran && r.large() && r.Name == t.call && r.Args == t.args // it is still in the call of its last record
@@ -278,7 +307,7 @@ func (m *Machine) interval(t *thread, r *Record) {
 		m.move(t, r, r.WokenNS, waiting) // its waker had put it into the queue, or gave it the GVL
 		begin = ready
 	}
-	if gave := r.GaveNS; gave > t.atNS && gave <= r.NS {
+	if gave != 0 {
 		if t.state != running {
 			m.move(t, r, min(begin, gave), running)
 		}
@@ -287,24 +316,34 @@ func (m *Machine) interval(t *thread, r *Record) {
 		case is == waiting && called:
 			m.move(t, r, max(gave, end), waiting)
 		case is == running:
-			m.move(t, r, gave+min((r.NS-gave)/2, againNS), is)
+			m.move(t, r, m.regained(t, r, gave, r.NS), is)
 		case is == waiting:
 			m.move(t, r, gave+(r.NS-gave)/2, is)
 		case called && r.Before33 && r.Owner == 0 && end-gave > againNS:
 			// The thread that t woke has not taken the GVL yet. So t held the GVL once more before its present call.
-			m.turnOf(t, r, gave+againNS, end)
+			m.turnOf(t, r, m.regained(t, r, gave, end), end)
 		}
 		return
 	}
 	switch {
 	case t.state == is && is == running:
 	case t.state == running:
+		if called {
+			m.freeWithin(t, r, ready, end)
+		}
 		m.move(t, r, end, is)
 	case is == running:
 		m.move(t, r, begin, running)
+		if blocked {
+			m.freeWithin(t, r, begin, r.NS)
+		}
 	case t.state == waiting && is == waiting:
-		if ran {
+		switch {
+		case ran:
 			m.turnOf(t, r, ready, end)
+		case end-ready > againNS:
+			// It waits at the same place of its code, but was on a CPU for too long to have waited all the time.
+			m.turnOf(t, r, ready, ready+t.held(end-ready))
 		}
 		m.move(t, r, end, waiting)
 	case t.state == waiting:
@@ -312,7 +351,11 @@ func (m *Machine) interval(t *thread, r *Record) {
 		m.move(t, r, end, is)
 	default: // it had no GVL before, and has none now
 		if ran || blocked && called && is == released && !same {
-			m.turnOf(t, r, begin, end)
+			if !blocked && !called {
+				// At both ends of the interval it was in code without the GVL. So usually it was there in most of it.
+				end = min(begin+leadNS, r.NS)
+			}
+			m.turnsOf(t, r, begin, end, blocked && called)
 		}
 		m.move(t, r, end, is)
 	}
@@ -389,6 +432,11 @@ func (m *Machine) move(t *thread, r *Record, at int64, to state) {
 	stack := t.stack
 	if t.state != waiting {
 		stack = nil
+	} else {
+		m.waiters--
+	}
+	if to == waiting {
+		m.waiters++
 	}
 	t.state, t.sinceNS, t.stack, t.doing = to, at, nil, sampler.Doing{}
 	if to == running {
@@ -416,7 +464,7 @@ func (m *Machine) leave(t *thread, at int64) {
 // tell queues a thread's state at a time. whole is true if this is the time of the record r, because only then r.Owner
 // is the GVL's owner at this time. stack is the stack of a wait that ends, or the stack that the thread runs.
 func (m *Machine) tell(r *Record, at int64, is state, whole bool, stack Named) {
-	x := exact.Record{NS: at - at%unitNS, TID: r.TID, Kind: exact.Unlocked, Before33: r.Before33, Thread: r.Thread, DelayNS: r.DelayNS - r.DelayNS%unitNS}
+	x := exact.Record{NS: at - at%unitNS, TID: r.TID, Kind: exact.Unlocked, Before33: r.Before33, Some: true, Thread: r.Thread, DelayNS: r.DelayNS - r.DelayNS%unitNS}
 	if r.Kind == Began {
 		x.Kind = exact.Began
 	}

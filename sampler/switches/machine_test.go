@@ -158,6 +158,23 @@ func TestRules(t *testing.T) {
 		{"cannot have had the GVL while another thread did", []Record{
 			out(tid2, 50, 100, with(holds, computes)), out(tid1, 120, 200, without), out(tid2, 100, 400, with(holds, computes)),
 		}, "released 0-1000", ""},
+		{"works without the GVL that it gave away, while another thread has it for a moment, and calls", []Record{
+			out(tid1, 100, 200, with(holds, computes)), out(tid2, 260, 300, with(holds, computes)), out(tid2, 350, 403, without),
+			out(tid1, 200, 603, with(gave(250), without)),
+		}, "released 0-104, running 104-250, released 250-1000", "released 0-104, running 104-250, released 250-500, running 500-600, released 600-1000"},
+		{"takes the GVL back at once, as another thread sees, and works without it after that thread has had it", []Record{
+			out(tid1, 100, 200, with(holds, computes)), out(tid2, 260, 270, with(queued, func(r *Record) { r.Owner = one })),
+			out(tid2, 400, 450, with(holds, computes)), out(tid2, 480, 503, without), out(tid1, 200, 603, with(gave(250), without)),
+		}, "released 0-104, running 104-250, released 250-1000", "released 0-104, running 104-250, released 250-270, running 270-337, released 337-550, running 550-600, released 600-1000"},
+		{"has the GVL unseen, when another thread sees it", []Record{
+			out(tid1, 100, 200, with(clock, went(7))), out(tid2, 260, 270, func(r *Record) { r.Owner = one }), out(tid1, 100, 300, with(clock, went(7))),
+		}, "released 0-104, running 104-152, released 152-1000", ""},
+		{"is without the GVL at two clock ticks, and has run in between", []Record{
+			out(tid1, 100, 200, with(clock, went(7))), out(tid1, 100, 300, with(clock, went(8))),
+		}, "released 0-104, running 104-152, released 152-225, running 225-228, released 228-1000", ""},
+		{"goes on waiting, but has been on a CPU for longer than a wake-up takes", []Record{
+			out(tid1, 100, 110, queued), out(tid1, 300, 510, queued),
+		}, "released 0-107, waiting 107-304, running 304-405, released 405-507, waiting 507-1000", ""},
 		{"its memory could not be read", []Record{out(tid1, 100, 200, with(holds, func(r *Record) { r.Failed = 1 }))}, "released 0-100", ""},
 		{"its memory could be read again", []Record{out(tid1, 100, 200, with(holds, func(r *Record) { r.Failed = 1 })), out(tid1, 300, 400, holds)},
 			"released 0-100, running 304-1000", ""},
@@ -195,6 +212,79 @@ func TestRules(t *testing.T) {
 				t.Errorf("%s (before 3.3: %v):\n %s, not\n %s", c.name, before33, got, want)
 			}
 		}
+	}
+}
+
+// TestNotGiven: from Ruby 3.3 on, a thread that sleeps with the GVL waits for a mutex of the scheduler. The thread that
+// wakes it has given the mutex back, not the GVL.
+func TestNotGiven(t *testing.T) {
+	k := told{tid: tid1}
+	m := NewMachine(exact.NewMachine(k.changed))
+	for _, r := range []Record{
+		out(tid1, 0, 100, without),
+		out(tid2, 100, 200, holds),
+		out(tid1, 150, 400, with(computes, func(r *Record) { r.GaveNS, r.Owner = 300*us, two })),
+	} {
+		m.Feed(&r)
+	}
+	m.Advance(1000 * us)
+	k.does("", 1000*us)
+	if got := strings.Join(k.out, ", "); got != "released 100-1000" {
+		t.Error(got)
+	}
+}
+
+// TestUnseenCallsWithoutGVL: a thread gives the GVL away and takes it back between two system calls, so no record shows
+// it. Clock ticks find the thread without the GVL in three of four cases. So three quarters of each time between two
+// calls are without the GVL, in the middle. While another thread waits for the GVL, the thread cannot have given it
+// away.
+func TestUnseenCallsWithoutGVL(t *testing.T) {
+	for _, c := range []struct {
+		other func(*Record)
+		want  string
+	}{
+		{without, "running 1804-1828, released 1828-1972, running 1972-1997, released 1997-2204, " +
+			"running 2204-2232, released 2232-2371, running 2371-2428, released 2428-2568, running 2568-2597, released"},
+		{queued, "running 1804-1997, released 1997-2204, running 2204-2597, released"},
+	} {
+		k := told{tid: tid1}
+		m := NewMachine(exact.NewMachine(k.changed))
+		for i := range int64(2 * leastTicks) {
+			r := out(tid1, 0, 100+50*i, with(computes, func(r *Record) {
+				if r.Kind = Clock; i%4 == 0 {
+					holds(r)
+				}
+			}))
+			m.Feed(&r)
+		}
+		for _, r := range []Record{
+			out(tid1, 0, 1600, without), out(tid2, 1600, 1700, c.other), out(tid1, 1800, 2000, with(without, func(r *Record) { r.PC = 9 })),
+			out(tid1, 2200, 2400, with(holds, computes, func(r *Record) { r.Kind = Clock })), out(tid1, 2200, 2600, without),
+		} {
+			m.Feed(&r)
+		}
+		m.Advance(3000 * us)
+		k.does("", 3000*us)
+		if got := strings.Join(k.out, ", "); !strings.Contains(got, c.want) {
+			t.Errorf("%s, not\n %s", got, c.want)
+		}
+	}
+}
+
+// TestTicksFade: the last ticks of the clock count more than early ones.
+func TestTicksFade(t *testing.T) {
+	x := &thread{}
+	for range 4 * mostTicks {
+		x.countTick(true)
+	}
+	if got := x.without(1000); got != 1000 {
+		t.Errorf("all ticks are without the GVL, but %d of 1000 ns are", got)
+	}
+	for range 4 * mostTicks {
+		x.countTick(false)
+	}
+	if got := x.without(1000); got > 10 {
+		t.Errorf("no recent tick is without the GVL, but %d of 1000 ns are", got)
 	}
 }
 
