@@ -106,8 +106,8 @@ type thread struct {
 	out     bool
 	// doing is the last report of what the thread does in its state.
 	doing sampler.Doing
-	// ticks counts the clock ticks while the thread had a CPU, and free those that found it without the GVL. Old ticks
-	// count less (countTick).
+	// ticks counts the clock ticks that came first after a system call, and free those that found the thread without
+	// the GVL. Old ticks count less (countTick).
 	ticks, free int
 }
 
@@ -277,7 +277,7 @@ func (m *Machine) interval(t *thread, r *Record) {
 	}
 	end := ready + (r.NS-ready)/2
 	called := r.inCall()
-	if r.Kind == Clock && !r.OfMove {
+	if r.Kind == Clock && !r.OfMove && blocked {
 		t.countTick(is == released && sends[r.Name] == 0)
 	}
 	if blocked && is == released {

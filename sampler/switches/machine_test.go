@@ -250,15 +250,20 @@ func TestUnseenCallsWithoutGVL(t *testing.T) {
 		k := told{tid: tid1}
 		m := NewMachine(exact.NewMachine(k.changed))
 		for i := range int64(2 * leastTicks) {
-			r := out(tid1, 0, 100+50*i, with(computes, func(r *Record) {
+			tick := out(tid1, 60*i+10, 60*i+30, with(computes, func(r *Record) {
 				if r.Kind = Clock; i%4 == 0 {
 					holds(r)
 				}
 			}))
-			m.Feed(&r)
+			m.Feed(&tick)
+			// The second tick after a call does not count.
+			again := out(tid1, 60*i+10, 60*i+40, with(computes, func(r *Record) { r.Kind = Clock }))
+			m.Feed(&again)
+			sleeps := out(tid1, 60*i+10, 60*i+50, without)
+			m.Feed(&sleeps)
 		}
 		for _, r := range []Record{
-			out(tid1, 0, 1600, without), out(tid2, 1600, 1700, c.other), out(tid1, 1800, 2000, with(without, func(r *Record) { r.PC = 9 })),
+			out(tid2, 1600, 1700, c.other), out(tid1, 1800, 2000, with(without, func(r *Record) { r.PC = 9 })),
 			out(tid1, 2200, 2400, with(holds, computes, func(r *Record) { r.Kind = Clock })), out(tid1, 2200, 2600, without),
 		} {
 			m.Feed(&r)

@@ -128,8 +128,9 @@ const (
 	leastFreeNS = 20_000
 )
 
-// countTick counts a clock tick while the thread has a CPU. free is true if the thread has no GVL, and does not send.
-// The time before it loses its CPU in a call that sends is known (sends).
+// countTick counts the first clock tick after a system call, while the thread has a CPU. Further ticks would let one
+// long time without the GVL count for many calls. free is true if the thread has no GVL, and does not send. The time
+// before it loses its CPU in a call that sends is known (sends).
 func (t *thread) countTick(free bool) {
 	if t.ticks++; free {
 		t.free++
