@@ -8,20 +8,21 @@ type Kind uint8
 const (
 	// Unlocked means that a thread is about to unlock the scheduler's mutex.
 	Unlocked Kind = iota + 1
-	// Slept means that a thread is about to unlock the mutex and to sleep until another thread signals it.
+	// Slept means that a thread is about to unlock the scheduler's mutex and to sleep until another thread signals it.
 	Slept
-	// Signalled means that a thread wakes another thread and does not own the GVL. The thread may not hold the mutex,
-	// so the scheduler's words in the record may be inconsistent. Only the facts about the thread itself are valid.
+	// Signalled means that a thread wakes another thread and does not own the GVL. The thread may not hold the
+	// scheduler's mutex, so the scheduler's words in the record may be inconsistent. Only the facts about the thread
+	// that made the record are valid.
 	Signalled
 	// Exited means that the native thread ends.
 	Exited
-	// Began marks a record that no probe has made. ddtop makes it from memory, which it reads once after it has put the
-	// probes in. The record gives the state of a thread that has not made a record itself since then.
+	// Began marks a record that no probe has made. ddtop makes it from the process's memory, which it reads once after
+	// it has put the probes in. The record gives the state of a thread that has not made a record itself since then.
 	Began
 )
 
 // Record is the state of the scheduler at one instant, as seen by the native thread that makes the record. This thread
-// holds the mutex, except in a Signalled record. So all words of a record belong to the same instant.
+// holds the scheduler's mutex, except in a Signalled record. So all words of a record belong to the same instant.
 type Record struct {
 	// NS is CLOCK_MONOTONIC in ns.
 	NS   int64
