@@ -226,7 +226,8 @@ func isFor(q *report.StatServing, match func(name string) bool) bool {
 	return q != nil && q.Endpoint != nil && match(*q.Endpoint)
 }
 
-// onlyEndpointsOf returns the suspended fibers that work for a request or job whose endpoint match accepts.
+// onlyEndpointsOf returns the suspended fibers that work for certain requests or jobs: match is true for their
+// endpoint.
 func onlyEndpointsOf(list []report.DumpSuspendedFibers, match func(name string) bool) []report.DumpSuspendedFibers {
 	var out []report.DumpSuspendedFibers
 	for _, x := range list {

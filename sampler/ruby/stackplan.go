@@ -20,7 +20,8 @@ const (
 	// stackStill is for a thread that has stood still. One copy of its stack is enough if it equals the kept stack.
 	stackStill
 	// stackResting is like stackStill, for a thread that has just released the GVL. It expects the frames where the
-	// thread waited before. It also reads the context, because the thread's own words were read in an earlier call.
+	// thread waited before. It also reads the thread's execution context, because an earlier reading of it may be out
+	// of date.
 	stackResting
 	// stackExact reads exactly the frames whose place the last context shows. It is for a stack that is too deep to
 	// guess its place, or that was larger than each guess. If the stack is deeper than the limit, its middle is left

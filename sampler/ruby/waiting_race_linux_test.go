@@ -197,7 +197,7 @@ func churnOfFibers(t *testing.T, p *rubytest.Process, mode string, want int) {
 			}
 			t.Fatal(err)
 		}
-		// The test does not check limits of time. So it gives each search as much time as can be saved.
+		// The test does not check limits of time. So it gives each search the most time that unused time can add up to.
 		rd.waiting.look.ns, rd.waiting.search.ns = waitingSavings, waitingSavings
 		rd.waiting.nextNS = 0
 		if look := rd.FollowFibers(monotonic()); look != last && look != nil {

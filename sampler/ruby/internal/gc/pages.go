@@ -107,7 +107,7 @@ type pageReads struct {
 	of              []pageOf
 }
 
-// pageOf is the page to which a range of ReadPages belongs, and the size of the page's slots.
+// pageOf describes the page that one of pageReads.content belongs to: its address, and the size of its slots in bytes.
 type pageOf struct {
 	header attach.Address
 	size   int
