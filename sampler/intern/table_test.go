@@ -67,13 +67,13 @@ func TestSameHash(t *testing.T) {
 // BenchmarkFind finds values the size of a frame among 16,384 of them.
 func BenchmarkFind(b *testing.B) {
 	type value struct {
-		a, b, c, d string
-		n          [8]int64
+		name, path string
+		n          [12]int64
 	}
 	table := New[value, uint32](func(value) int64 { return 0 })
 	values := make([]value, 1<<14)
 	for i := range values {
-		values[i] = value{a: "ActiveRecord::Relation#exec_queries", c: "/usr/share/rubygems/active_record/relation.rb", n: [8]int64{0: int64(i)}}
+		values[i] = value{name: "ActiveRecord::Relation#exec_queries", path: "/usr/share/rubygems/active_record/relation.rb", n: [12]int64{0: int64(i)}}
 		table.Add(values[i], 1)
 	}
 	for i := 0; b.Loop(); i++ {
