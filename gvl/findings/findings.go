@@ -351,17 +351,20 @@ func (f *Findings) forget(r Finding) {
 	f.past = append(f.past, r)
 }
 
-// Raised returns all findings so far: the active ones in the order of Current, then the ended ones, the latest first.
-// The caller owns the slice.
+// Raised returns all findings so far: the active ones in the order of Current, then those that Current hides because of
+// others, then the ended ones, the latest first. The caller owns the slice.
 func (f *Findings) Raised() []Finding {
-	var out []Finding
+	var out, hidden []Finding
 	for _, i := range f.ranked() {
-		st := &f.states[i]
-		if !st.shown {
-			continue
+		switch st := &f.states[i]; {
+		case !st.shown:
+		case f.hidden(&rules[i]):
+			hidden = append(hidden, st.ended())
+		default:
+			out = append(out, st.ended())
 		}
-		out = append(out, st.ended())
 	}
+	out = append(out, hidden...)
 	for _, x := range slices.Backward(f.past) {
 		out = append(out, x)
 	}
